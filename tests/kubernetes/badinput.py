@@ -7,8 +7,6 @@ import json
 import random
 from typing import Any
 
-from whole import TYPES
-
 from ykactor.kubernetes.api import ReadError
 from ykactor.kubernetes.messages import Bind, Effect, Event, Heard, Kind, Listed, Stimulus, Tell, Unreadable
 from ykactor.kubernetes.model import Status
@@ -37,7 +35,7 @@ class Reading:
         self.skipped: list[str] = []
         self.told: dict[str, si.Allocation] = {}
         self.released: set[str] = set()
-        self._readers = {kind: Reader(kind, found) for kind, found in TYPES.items()}
+        self._readers = {kind: Reader(kind) for kind in Kind}
         self._now_s = 0.0
         self.handle(*(Listed(kind, []) for kind in Kind), Heard(si.RegisterResourceManagerResponse()))
         for kind in (Kind.NAMESPACES, Kind.NODES):

@@ -12,7 +12,6 @@ from fakestore import Store
 from manifests import permissions
 from recordings import Replay, Step, load
 from trio.testing import MockClock
-from whole import TYPES
 
 from ykactor.kubernetes.messages import Kind, Unreadable
 from ykactor.kubernetes.model import Status
@@ -114,7 +113,7 @@ def test_all_that_real_servers_sent_can_be_read(kubernetes: str) -> None:
         kind = step["path"].partition("?")[0].rpartition("/")[2]
         if kind not in set(Kind) or step.get("trimmed") or "Accept" in step["headers"]:
             continue
-        reader = Reader(Kind(kind), TYPES[Kind(kind)])
+        reader = Reader(Kind(kind))
         for event in step.get("events", ()):
             found = reader.event(json.dumps(event).encode())
             assert isinstance(found, Status) or (found.version and not isinstance(found.stimulus, Unreadable)), found

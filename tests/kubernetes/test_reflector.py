@@ -14,13 +14,13 @@ from fakehttp import Refused, Request
 from fakeserver import FakeServer
 from trio.abc import Clock
 
-from ykactor.kubernetes import model, reflector
+from ykactor.kubernetes import reflector
 from ykactor.kubernetes.api import Api
 from ykactor.kubernetes.messages import Changed, Gone, Kind, Listed, Stimulus
 from ykactor.kubernetes.process import Outages
 from ykactor.kubernetes.reflector import PAGE_SIZE, Reflector, Source
 
-NODES = Source(Kind.NODES, "/api/v1/nodes", model.Node)
+NODES = Source(Kind.NODES, "/api/v1/nodes")
 
 
 class Watching:

@@ -50,7 +50,7 @@ def budget(server: FakeServer, name: str) -> None:
 
 
 def known(adapter: Adapter) -> int:
-    return len(list(adapter.state.book.policies.names(Kind.BUDGETS)))
+    return len(adapter.state.book.policies.budgets())
 
 
 @pytest.mark.parametrize(("kubernetes", "version"), [("1.36", "policy/v1"), ("1.20", "policy/v1beta1")])

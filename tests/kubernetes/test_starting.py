@@ -12,7 +12,7 @@ from fakeserver import FakeServer
 from faults import starting
 from trio.testing import MockClock
 
-from ykactor.kubernetes import model, reflector
+from ykactor.kubernetes import reflector
 from ykactor.kubernetes.api import Api
 from ykactor.kubernetes.messages import Kind, Listed, Stimulus
 from ykactor.kubernetes.process import PATIENCE_S, Outages
@@ -36,7 +36,7 @@ def test_a_refusal_is_told_only_when_it_lasts() -> None:
     told, warned = list[Stimulus](), list[str]()
 
     async def act(server: FakeServer, api: Api) -> None:
-        source = Source(Kind.NODES, "/api/v1/nodes", model.Node)
+        source = Source(Kind.NODES, "/api/v1/nodes")
         async with trio.open_nursery() as nursery:
             reflector = Reflector(api, source, told.append, process(warn=warned.append), Outages(warned.append))
             nursery.start_soon(reflector.run)

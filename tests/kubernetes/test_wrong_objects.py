@@ -13,9 +13,7 @@ from directapi import open_api, process
 from fakehttp import Refused, Request
 from fakeserver import FakeServer
 from seeds import seeds
-from whole import TYPES
 
-from ykactor.kubernetes import model
 from ykactor.kubernetes.api import ReadError
 from ykactor.kubernetes.messages import Kind, Listed, Stimulus
 from ykactor.kubernetes.model import Status
@@ -137,9 +135,9 @@ def test_no_object_ends_anything(seed: int) -> None:
 def test_10_000_random_objects_are_read_or_skipped() -> None:
     """A reader returns an object, or says that it cannot be read; nothing else ever comes out of it."""
     rng, outcomes = random.Random(0), Counter[str]()
-    readers = {kind: Reader(kind, found) for kind, found in TYPES.items()}
+    readers = {kind: Reader(kind) for kind in Kind}
     for _ in range(10_000):
-        kind = rng.choice(list(TYPES))
+        kind = rng.choice(list(Kind))
         body = mutated(rng, SAMPLES[kind]) if rng.random() < 0.8 else random_json(rng, 4)
         line = json.dumps({"type": rng.choice(("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")), "object": body}).encode()
         try:
@@ -172,12 +170,12 @@ def test_a_pod_may_have_an_ephemeral_volume() -> None:
 def test_a_bookmark_has_null_where_other_objects_have_lists() -> None:
     """It only says up to which version the watch has come."""
     line = b'{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "7"}, "spec": {"containers": null}}}'
-    assert Reader(Kind.PODS, model.Pod).event(line) == (None, "7")
+    assert Reader(Kind.PODS).event(line) == (None, "7")
 
 
 def test_a_list_of_nothing_may_be_null() -> None:
     """Go writes an empty list so."""
-    page = Reader(Kind.NODES, model.Node).page(b'{"metadata": {"resourceVersion": "7"}, "items": null}')
+    page = Reader(Kind.NODES).page(b'{"metadata": {"resourceVersion": "7"}, "items": null}')
     assert page == ([], [], "7", "")
 
 
@@ -193,7 +191,7 @@ async def test_an_answer_that_cannot_be_read_is_asked_for_again() -> None:
     async with FakeServer().running() as server, trio.open_nursery() as nursery:
         server.faults = answer_strangely
         async with open_api(server.url) as api:
-            source = Source(Kind.NODES, "/api/v1/nodes", model.Node)
+            source = Source(Kind.NODES, "/api/v1/nodes")
             nursery.start_soon(Reflector(api, source, told.append, process(warn=said.append), Outages(said.append)).run)
             with trio.fail_after(20):
                 while not told:  # noqa: ASYNC110
@@ -207,8 +205,8 @@ async def test_an_answer_that_cannot_be_read_is_asked_for_again() -> None:
 def test_one_pass_reads_what_reading_by_parts_reads(seed: int) -> None:
     """Events and pages of random objects, most of which can be read: as if each part were read alone."""
     rng = random.Random(seed)
-    for kind, found in TYPES.items():
-        reader = Reader(kind, found)
+    for kind in Kind:
+        reader = Reader(kind)
         bodies = [rng.choice((SAMPLES[kind], mutated(rng, SAMPLES[kind]))) for _ in range(20)]
         for body in bodies:
             line = json.dumps({"type": rng.choice(("ADDED", "MODIFIED", "DELETED", "BOOKMARK")), "object": body}).encode()

@@ -31,6 +31,7 @@ from ykactor.core.messages.submissions import Reset, SetPredicateService, WantSc
 from ykactor.kubernetes import model
 from ykactor.kubernetes.constraints import constraints_of, refusal, required_node
 from ykactor.kubernetes.messages import (
+    TYPES,
     Bind,
     BindEnded,
     BindOutcome,
@@ -62,23 +63,6 @@ from ykactor.wire import queuefile
 from ykactor.wire.si import acts, requests
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.responses import responses
-
-TYPES: dict[Kind, type[model.Object]] = {
-    Kind.NAMESPACES: model.Namespace,
-    Kind.CONFIG_MAPS: model.ConfigMap,
-    Kind.PRIORITY_CLASSES: model.PriorityClass,
-    Kind.BUDGETS: model.PodDisruptionBudget,
-    Kind.POD_GROUPS: model.PodGroup,
-    Kind.NODES: model.Node,
-    Kind.STORAGE_CLASSES: model.StorageClass,
-    Kind.CSI_DRIVERS: model.CSIDriver,
-    Kind.CSI_NODES: model.CSINode,
-    Kind.CAPACITIES: model.CSIStorageCapacity,
-    Kind.VOLUMES: model.PersistentVolume,
-    Kind.CLAIMS: model.PersistentVolumeClaim,
-    Kind.PODS: model.Pod,
-}
-
 
 #: A queue whose asks preempt pods of others.
 TREE = """

@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from ykactor.client import KeptSession, RequestRefused, SessionReplaced, keep_registered
 from ykactor.client.login import LoginOptions
-from ykactor.kubernetes import model
 from ykactor.kubernetes.api import Api
 from ykactor.kubernetes.effects import Counts, Effects, Feedback
 from ykactor.kubernetes.hearing import complaint_about
@@ -30,18 +29,13 @@ from ykactor.kubernetes.state import State
 TICK_S = 30.0
 #: A watch that has shown no sign of life for so long does not work.
 WATCH_LOST_S = 1.2 * WATCH_S + SILENCE_S + 10
-_STORAGE = "/apis/storage.k8s.io/v1"
 #: The daemon does not let this process in any more.
 _NOT_LET_IN = (SessionReplaced, RequestRefused)
 
 #: A kind that the server does not have is looked for again after this time.
 LOOK_AGAIN_S = 300.0
-#: Kinds that servers have in different versions, or not at all: their group and resource.
-VERSIONED: tuple[tuple[Kind, str, str, type[model.Object]], ...] = (
-    (Kind.BUDGETS, "policy", "poddisruptionbudgets", model.PodDisruptionBudget),
-    (Kind.POD_GROUPS, "scheduling.k8s.io", "podgroups", model.PodGroup),
-    (Kind.CAPACITIES, "storage.k8s.io", "csistoragecapacities", model.CSIStorageCapacity),
-)
+#: Kinds that servers have in different versions, or not at all: their group.
+VERSIONED = {Kind.BUDGETS: "policy", Kind.POD_GROUPS: "scheduling.k8s.io", Kind.CAPACITIES: "storage.k8s.io"}
 
 
 class Settings(Struct, frozen=True):
@@ -91,7 +85,7 @@ class Adapter:
         self.reflectors = [self._reflector(source) for source in sources(settings.namespace)]
         (self._pods,) = (each for each in self.reflectors if each.kind is Kind.PODS)
         #: Of the kinds that have one; "" for one that the server does not have.
-        self._versions = {kind: "" for kind, *_ in VERSIONED}
+        self._versions = dict.fromkeys(VERSIONED, "")
         self.effects: Effects | None = None
         self.counts = Counts()
         self.turns = 0
@@ -105,8 +99,8 @@ class Adapter:
         async with trio.open_nursery() as nursery:
             for reflector in self.reflectors:
                 nursery.start_soon(reflector.run)
-            for versioned in VERSIONED:
-                nursery.start_soon(self._follow, *versioned)
+            for kind in VERSIONED:
+                nursery.start_soon(self._follow, kind)
             nursery.start_soon(self._handle_all)
             lease = self._settings.lease
             if lease is None:
@@ -114,16 +108,15 @@ class Adapter:
             else:
                 await Leader(self._api, lease, self._process, self._outages).run(self._lead)
 
-    async def _follow(self, kind: Kind, group: str, resource: str, object_type: type[model.Object]) -> None:
+    async def _follow(self, kind: Kind) -> None:
         """Watch a kind in the newest version that the server has, and look again while and when it has none."""
         while True:
-            version = self._versions[kind] = await find_version(self._api, group, resource, self._outages)
+            version = self._versions[kind] = await find_version(self._api, VERSIONED[kind], kind, self._outages)
             if not version:
                 self._arrive(Listed(kind, []))
                 await trio.sleep(LOOK_AGAIN_S)
                 continue
-            source = Source(kind, f"/apis/{version}/{resource}", object_type, may_go=True)
-            reflector = self._reflector(source)
+            reflector = self._reflector(Source(kind, f"/apis/{version}/{kind}", may_go=True))
             self.reflectors.append(reflector)
             await reflector.run()
             self.reflectors.remove(reflector)
@@ -240,17 +233,21 @@ class Adapter:
                 yield f"the watch of {reflector.kind} has shown no sign of life for {now_s - reflector.alive_s:.0f} s"
 
 
+#: The paths of the kinds that every server has; ConfigMaps in the namespace of the adapter only.
+_PATHS = {
+    Kind.NAMESPACES: "/api/v1",
+    Kind.CONFIG_MAPS: "/api/v1/namespaces/{}",
+    Kind.PRIORITY_CLASSES: "/apis/scheduling.k8s.io/v1",
+    Kind.NODES: "/api/v1",
+    Kind.STORAGE_CLASSES: "/apis/storage.k8s.io/v1",
+    Kind.CSI_DRIVERS: "/apis/storage.k8s.io/v1",
+    Kind.CSI_NODES: "/apis/storage.k8s.io/v1",
+    Kind.VOLUMES: "/api/v1",
+    Kind.CLAIMS: "/api/v1",
+    Kind.PODS: "/api/v1",
+}
+
+
 def sources(namespace: str) -> list[Source]:
-    """The kinds of objects that every server has; ConfigMaps in this namespace only."""
-    return [
-        Source(Kind.NAMESPACES, "/api/v1/namespaces", model.Namespace),
-        Source(Kind.CONFIG_MAPS, f"/api/v1/namespaces/{namespace}/configmaps", model.ConfigMap),
-        Source(Kind.PRIORITY_CLASSES, "/apis/scheduling.k8s.io/v1/priorityclasses", model.PriorityClass),
-        Source(Kind.NODES, "/api/v1/nodes", model.Node),
-        Source(Kind.STORAGE_CLASSES, f"{_STORAGE}/storageclasses", model.StorageClass),
-        Source(Kind.CSI_DRIVERS, f"{_STORAGE}/csidrivers", model.CSIDriver),
-        Source(Kind.CSI_NODES, f"{_STORAGE}/csinodes", model.CSINode),
-        Source(Kind.VOLUMES, "/api/v1/persistentvolumes", model.PersistentVolume),
-        Source(Kind.CLAIMS, "/api/v1/persistentvolumeclaims", model.PersistentVolumeClaim),
-        Source(Kind.PODS, "/api/v1/pods", model.Pod),
-    ]
+    """The kinds that every server has, with ConfigMaps of this namespace."""
+    return [Source(kind, f"{path.format(namespace)}/{kind}") for kind, path in _PATHS.items()]

@@ -12,12 +12,11 @@ from msgspec import structs
 
 from ykactor.kubernetes import nodes, pods
 from ykactor.kubernetes.book import Book
-from ykactor.kubernetes.messages import Dismiss, Kind, Nominate, Ref, SelectNode
+from ykactor.kubernetes.messages import Dismiss, Nominate, Ref, SelectNode
 from ykactor.kubernetes.model import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
-    Object,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
@@ -26,41 +25,68 @@ from ykactor.kubernetes.records import PodRecord
 from ykactor.kubernetes.volumes import affinity_refusal, capacity_of, claim_of, class_of, volume_of
 
 T = TypeVar("T")
-#: The kinds that this module is about.
-KINDS = frozenset({Kind.STORAGE_CLASSES, Kind.CSI_DRIVERS, Kind.CSI_NODES, Kind.CAPACITIES, Kind.VOLUMES, Kind.CLAIMS})
 
 
-def put(book: Book, kind: Kind, ref: Ref, found: Object | None) -> None:
-    """An object is new, has changed or is gone (None).
+# ---- objects that are new, have changed or are gone (None)
 
-    Raises:
-        QuantityError: a size in it cannot be read.
-    """
-    storage = book.storage
-    match kind:
-        case Kind.CLAIMS:
-            known, claim = storage.claims.get(ref), claim_of(found) if isinstance(found, PersistentVolumeClaim) else None
-            if known is not None and claim is None:
-                book.effects.append(Dismiss(known.uid))
-            if storage.put_claim(ref, claim):
-                _mark(book, ref)
-        case Kind.VOLUMES:
-            volume = volume_of(found) if isinstance(found, PersistentVolume) else None
-            if volume != storage.volumes.get(ref.name):
-                _mark_users(book, ref.name)
-                _keep(storage.volumes, ref.name, volume)
-                _mark_users(book, ref.name)
-        case Kind.STORAGE_CLASSES:
-            kept = class_of(found) if isinstance(found, StorageClass) else None
-            if kept != storage.classes.get(ref.name):
-                _keep(storage.classes, ref.name, kept)
-                _mark_all(book, storage_class=ref.name)
-        case Kind.CSI_DRIVERS:
-            _track(book, ref.name, is_tracked=isinstance(found, CSIDriver) and found.spec.storage_capacity)
-        case Kind.CSI_NODES:
-            _limit(book, ref.name, found if isinstance(found, CSINode) else None)
-        case Kind.CAPACITIES:
-            book.take_capacity(ref, capacity_of(found) if isinstance(found, CSIStorageCapacity) else None)
+
+def put_claim(book: Book, ref: Ref, found: PersistentVolumeClaim | None) -> None:
+    """Raises QuantityError if its size cannot be read."""
+    known, claim = book.storage.claims.get(ref), None if found is None else claim_of(found)
+    book.complaints.note("PersistentVolumeClaim", ref)
+    if known is not None and claim is None:
+        book.effects.append(Dismiss(known.uid))
+    if book.storage.put_claim(ref, claim):
+        _mark(book, ref)
+
+
+def put_volume(book: Book, ref: Ref, found: PersistentVolume | None) -> None:
+    """A volume decides about the pods of its claim, and of the claim that it had before."""
+    volume, volumes = None if found is None else volume_of(found), book.storage.volumes
+    if volume != volumes.get(ref.name):
+        _mark_users(book, ref.name)
+        _keep(volumes, ref.name, volume)
+        _mark_users(book, ref.name)
+
+
+def put_class(book: Book, ref: Ref, found: StorageClass | None) -> None:
+    """A storage class decides about the pods with claims of it."""
+    kept, classes = None if found is None else class_of(found), book.storage.classes
+    if kept != classes.get(ref.name):
+        _keep(classes, ref.name, kept)
+        _mark_all(book, storage_class=ref.name)
+
+
+def put_driver(book: Book, ref: Ref, found: CSIDriver | None) -> None:
+    """A driver may say how much room it has."""
+    tracked = book.storage.tracked
+    is_tracked = found is not None and found.spec.storage_capacity
+    if is_tracked is not (ref.name in tracked):
+        (tracked.add if is_tracked else tracked.discard)(ref.name)
+        _mark_all(book)
+
+
+def put_limits(book: Book, ref: Ref, found: CSINode | None) -> None:
+    """A node takes another number of volumes; where a driver is limited at all, all nodes offer some."""
+    if book.storage.put_limits(ref.name, found):
+        _mark_all(book)
+        concerned = list(book.nodes)
+    else:
+        concerned = [ref.name]
+    for each in concerned:
+        record = book.nodes.get(each)
+        if record is not None:
+            offer = nodes.offer_of(record.node, book.storage.offered(each))
+            if offer != record.offer:
+                record.offer = offer
+                book.dirty_nodes[each] = None
+
+
+def put_capacity(book: Book, ref: Ref, found: CSIStorageCapacity | None) -> None:
+    """Raises QuantityError if its size cannot be read."""
+    capacity = None if found is None else capacity_of(found)
+    book.complaints.note("CSIStorageCapacity", ref)
+    book.take_capacity(ref, capacity)
 
 
 def _keep(known: dict[str, T], name: str, found: T | None) -> None:
@@ -69,23 +95,6 @@ def _keep(known: dict[str, T], name: str, found: T | None) -> None:
         known.pop(name, None)
     else:
         known[name] = found
-
-
-def names(book: Book, kind: Kind) -> list[Ref]:
-    """The objects of a kind that are known."""
-    storage = book.storage
-    match kind:
-        case Kind.CLAIMS:
-            return list(storage.claims)
-        case Kind.CSI_NODES:
-            return storage.nodes_with_drivers()
-        case Kind.CAPACITIES:
-            return book.classes.capacities.refs()
-        case Kind.VOLUMES:
-            return [Ref("", name) for name in storage.volumes]
-        case Kind.STORAGE_CLASSES:
-            return [Ref("", name) for name in storage.classes]
-    return [Ref("", name) for name in storage.tracked]
 
 
 def lose_node(book: Book, name: str) -> None:
@@ -115,29 +124,6 @@ def _mark_all(book: Book, *, storage_class: str = "") -> None:
         claim = book.storage.claims.get(ref)
         if not storage_class or (claim is not None and claim.storage_class == storage_class):
             _mark(book, ref)
-
-
-def _track(book: Book, driver: str, *, is_tracked: bool) -> None:
-    tracked = book.storage.tracked
-    if is_tracked is not (driver in tracked):
-        (tracked.add if is_tracked else tracked.discard)(driver)
-        _mark_all(book)
-
-
-def _limit(book: Book, name: str, found: CSINode | None) -> None:
-    """A node takes another number of volumes; where a driver is limited at all, all nodes offer some."""
-    if book.storage.put_limits(name, found):
-        _mark_all(book)
-        concerned = list(book.nodes)
-    else:
-        concerned = [name]
-    for each in concerned:
-        record = book.nodes.get(each)
-        if record is not None:
-            offer = nodes.offer_of(record.node, book.storage.offered(each))
-            if offer != record.offer:
-                record.offer = offer
-                book.dirty_nodes[each] = None
 
 
 # ---- what is said of pods

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from ykactor.client import Refusal
+from ykactor.kubernetes import model
 from ykactor.kubernetes.model import Object
 from ykactor.wire.si import messages as si
 
@@ -27,6 +28,24 @@ class Kind(StrEnum):
     VOLUMES = "persistentvolumes"
     CLAIMS = "persistentvolumeclaims"
     PODS = "pods"
+
+
+#: What is read of the objects of each kind; these types have the names that Kubernetes has for their objects.
+TYPES: dict[Kind, type[Object]] = {
+    Kind.NAMESPACES: model.Namespace,
+    Kind.CONFIG_MAPS: model.ConfigMap,
+    Kind.PRIORITY_CLASSES: model.PriorityClass,
+    Kind.BUDGETS: model.PodDisruptionBudget,
+    Kind.POD_GROUPS: model.PodGroup,
+    Kind.NODES: model.Node,
+    Kind.STORAGE_CLASSES: model.StorageClass,
+    Kind.CSI_DRIVERS: model.CSIDriver,
+    Kind.CSI_NODES: model.CSINode,
+    Kind.CAPACITIES: model.CSIStorageCapacity,
+    Kind.VOLUMES: model.PersistentVolume,
+    Kind.CLAIMS: model.PersistentVolumeClaim,
+    Kind.PODS: model.Pod,
+}
 
 
 class Ref(NamedTuple):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import msgspec
 from msgspec import Struct
 
 from ykactor.kubernetes import quantities
 from ykactor.kubernetes.constraints import selects
-from ykactor.kubernetes.messages import Kind, Ref
-from ykactor.kubernetes.model import LabelSelector, Namespace, Object, Pod, PodDisruptionBudget
+from ykactor.kubernetes.messages import Ref
+from ykactor.kubernetes.model import LabelSelector, Namespace, Pod, PodDisruptionBudget, PriorityClass
 from ykactor.kubernetes.pods import ALLOW_PREEMPTION
 
 # ---- quotas in annotations of namespaces
@@ -92,33 +92,38 @@ _NO_QUOTAS = quotas_of(Namespace())
 
 
 class Policies:
-    """The newest of these objects; only what pods need of them is kept."""
+    """The newest of these objects; only what pods need of them is kept.
+
+    Attributes:
+        namespaces: their quotas.
+        protected: priority classes whose pods may not be preempted.
+    """
 
     def __init__(self) -> None:
-        self._quotas: dict[str, Quotas] = {}
-        #: Priority classes whose pods may not be preempted.
-        self._protected: set[str] = set()
+        self.namespaces: dict[str, Quotas] = {}
+        self.protected: set[str] = set()
         #: By namespace and name, budgets that allow no disruption.
         self._exhausted: dict[str, dict[str, LabelSelector]] = {}
 
-    def put(self, kind: Kind, ref: Ref, found: Object | None) -> bool:
-        """An object is new, has changed or is gone (None); returns True if that may change what pods may do."""
-        match kind:
-            case Kind.NAMESPACES:
-                before, after = self._quotas.pop(ref.name, None), quotas_of(found) if isinstance(found, Namespace) else None
-                if after is not None:
-                    self._quotas[ref.name] = after
-                return before != after
-            case Kind.BUDGETS:
-                if isinstance(found, PodDisruptionBudget) and found.status.disruptions_allowed <= 0:
-                    return self._set_budget(ref, found.spec.selector)
-                return self._set_budget(ref, None)
-        was_protected = ref.name in self._protected
+    # Each object is new, has changed or is gone (None); True is returned if that may change what pods may do.
+
+    def put_namespace(self, name: str, found: Namespace | None) -> bool:
+        """The quotas of a namespace."""
+        before, after = self.namespaces.pop(name, None), None if found is None else quotas_of(found)
+        if after is not None:
+            self.namespaces[name] = after
+        return before != after
+
+    def put_class(self, name: str, found: PriorityClass | None) -> bool:
+        """A priority class, whose pods may be preempted or not."""
+        was_protected = name in self.protected
         is_protected = found is not None and _allows(found.metadata.annotations.get(ALLOW_PREEMPTION)) is False
-        (self._protected.add if is_protected else self._protected.discard)(ref.name)
+        (self.protected.add if is_protected else self.protected.discard)(name)
         return is_protected is not was_protected
 
-    def _set_budget(self, ref: Ref, selector: LabelSelector | None) -> bool:
+    def put_budget(self, ref: Ref, found: PodDisruptionBudget | None) -> bool:
+        """A disruption budget, which counts if it allows no disruption."""
+        selector = found.spec.selector if found is not None and found.status.disruptions_allowed <= 0 else None
         budgets = self._exhausted.setdefault(ref.namespace, {})
         before = budgets.pop(ref.name, None)
         if selector is not None:
@@ -127,24 +132,20 @@ class Policies:
             del self._exhausted[ref.namespace]
         return before != selector
 
-    def names(self, kind: Kind) -> Iterable[Ref]:
-        """The objects of this kind that say something."""
-        if kind is Kind.NAMESPACES:
-            return [Ref("", name) for name in self._quotas]
-        if kind is Kind.BUDGETS:
-            return [Ref(namespace, name) for namespace, budgets in self._exhausted.items() for name in budgets]
-        return [Ref("", name) for name in self._protected]
+    def budgets(self) -> list[Ref]:
+        """The disruption budgets that allow no disruption."""
+        return [Ref(namespace, name) for namespace, budgets in self._exhausted.items() for name in budgets]
 
     def quotas(self, namespace: str) -> Quotas:
         """The quotas of a namespace."""
-        return self._quotas.get(namespace, _NO_QUOTAS)
+        return self.namespaces.get(namespace, _NO_QUOTAS)
 
     def allows_preemption(self, pod: Pod) -> bool:
         """True if the pod may be preempted like others; else it is a last resort."""
         meta = pod.metadata
         said = _allows(meta.annotations.get(ALLOW_PREEMPTION))
         if said is None:
-            said = pod.spec.priority_class_name not in self._protected
+            said = pod.spec.priority_class_name not in self.protected
         budgets = self._exhausted.get(meta.namespace, {}).values() if said else ()
         return said and not any(selects(selector, meta.labels) for selector in budgets)
 

@@ -15,7 +15,7 @@ import trio
 from msgspec import Raw, Struct
 
 from ykactor.kubernetes.api import WRONG, Api, ApiError, ReadError, read
-from ykactor.kubernetes.messages import Changed, Gone, Kind, Listed, Ref, Stimulus, Unreadable
+from ykactor.kubernetes.messages import TYPES, Changed, Gone, Kind, Listed, Ref, Stimulus, Unreadable
 from ykactor.kubernetes.model import ListMeta, Object, Page, Status, WatchEvent
 from ykactor.kubernetes.process import Outages, Process
 
@@ -57,8 +57,8 @@ class _ReadableEvent(Struct, Generic[F]):
 class Reader:
     """Reads objects of one kind. Nearly all can be read, so that is tried first, in one pass over the bytes."""
 
-    def __init__(self, kind: Kind, object_type: type[Object]) -> None:
-        self._kind = kind
+    def __init__(self, kind: Kind) -> None:
+        self._kind, object_type = kind, TYPES[kind]
         self._objects = msgspec.json.Decoder(object_type)
         page, event = _ReadablePage[object_type], _ReadableEvent[object_type]  # type: ignore[valid-type]
         self._pages: msgspec.json.Decoder[_ReadablePage[Object]] = msgspec.json.Decoder(page)
@@ -172,13 +172,11 @@ class Source(Struct, frozen=True):
 
     Attributes:
         path: of the list, such as ``/api/v1/pods``.
-        type: what is read of each object.
         may_go: the server may have this kind no longer (404), which ends its reflector.
     """
 
     kind: Kind
     path: str
-    type: type[Object]
     may_go: bool = False
 
 
@@ -206,7 +204,7 @@ class Reflector:
         self._tell = tell
         self._warn, self._rng = process.warn, process.rng
         self._outages = outages
-        self._reader = Reader(source.kind, source.type)
+        self._reader = Reader(source.kind)
         self._version = ""
         self.alive_s: float | None = None
         self.lists = 0
