@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -18,11 +18,6 @@ from ykactor.kubernetes.records import ApplicationRecord, PodRecord
 from ykactor.wire.si import messages as si
 
 # ---- requests
-
-#: Entries of one request.
-ENTRIES_MAX = 3000
-
-T = TypeVar("T")
 
 
 class Outgoing:
@@ -47,38 +42,27 @@ class Outgoing:
 
     def requests(self, request_id: str) -> list[Tell]:
         """The entries as requests, of which the last has this id: its answer confirms all of them."""
-        requests = list(self._requests())
+        requests = [Tell(request) for entries, request in self._requests() if entries]
         if request_id:
             requests[-1] = Tell(structs.replace(requests[-1].request, id=request_id))
         return requests
 
-    def _requests(self) -> Iterator[Tell]:
-        new = {entry.node_id for entry in self.capacities}
-        yield from _tells(self.nodes, lambda part: si.NodeRequest(nodes=part))
-        yield from _tells(self.forgotten, lambda part: si.PredicatesResponse(forget=part))
-        yield from _tells([each for each in self.answers if each.node_id not in new], _answers)
-        yield from map(Tell, self.quotas)
-        yield from _tells(self.removals, lambda part: si.ApplicationRequest(remove=part))
-        yield from _tells(self.applications, lambda part: si.ApplicationRequest(new=part))
-        yield from _tells(self.releases, _releases)
-        yield from _tells(self.allocations, lambda part: si.AllocationRequest(allocations=part))
-        yield from _tells(self.capacities, lambda part: si.NodeRequest(nodes=part))
-        yield from _tells([each for each in self.answers if each.node_id in new], _answers)
-        yield from _tells(self.openings, lambda part: si.NodeRequest(nodes=part))
-
-
-def _answers(part: Sequence[si.PredicateAnswer]) -> si.WorkRequest:
-    return si.PredicatesResponse(answers=part)
-
-
-def _releases(part: Sequence[si.AllocationRelease]) -> si.WorkRequest:
-    return si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=part))
-
-
-def _tells(entries: Sequence[T], request: Callable[[Sequence[T]], si.WorkRequest]) -> Iterator[Tell]:
-    """Requests with some of the entries each."""
-    for start in range(0, len(entries), ENTRIES_MAX):
-        yield Tell(request(entries[start : start + ENTRIES_MAX]))
+    def _requests(self) -> Iterator[tuple[Sequence[object], si.WorkRequest]]:
+        """The requests with their entries; the client sends in parts what is too large."""
+        filled = {entry.node_id for entry in self.capacities}
+        known, new = ([each for each in self.answers if (each.node_id in filled) is is_new] for is_new in (False, True))
+        yield self.nodes, si.NodeRequest(nodes=self.nodes)
+        yield self.forgotten, si.PredicatesResponse(forget=self.forgotten)
+        yield known, si.PredicatesResponse(answers=known)
+        yield from (([each], each) for each in self.quotas)
+        yield self.removals, si.ApplicationRequest(remove=self.removals)
+        yield self.applications, si.ApplicationRequest(new=self.applications)
+        released = si.AllocationReleasesRequest(allocations_to_release=self.releases)
+        yield self.releases, si.AllocationRequest(releases=released)
+        yield self.allocations, si.AllocationRequest(allocations=self.allocations)
+        yield self.capacities, si.NodeRequest(nodes=self.capacities)
+        yield new, si.PredicatesResponse(answers=new)
+        yield self.openings, si.NodeRequest(nodes=self.openings)
 
 
 # ---- pods and applications

@@ -4,7 +4,7 @@ Each input changes tasks and adds to ``Effects``. The caller commits the changes
 that whatever is seen outside is on the disk.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from msgspec import Struct, field, structs
@@ -62,6 +62,8 @@ class Work(Struct):
 
 #: Tasks of all jobs that have not ended.
 TASKS_MAX = 100_000
+#: Releases of one request, which is made anew for each of them.
+_TOGETHER_MAX = 1000
 _PREEMPTED, _CONFIRMED, _REPLACED, _STOPPED = "PREEMPTED_BY_SCHEDULER", "TIMEOUT", "PLACEHOLDER_REPLACED", "STOPPED_BY_RM"
 #: The termination type that the daemon is told: the confirmation of what it wanted, else news.
 _RELEASED_AS = {State.PREEMPTED: _PREEMPTED, State.CANCELLED: _CONFIRMED}
@@ -141,8 +143,8 @@ class Jobs:
         for task in work.tasks.values():
             self._tasks[task.key] = task
             self._change(task)
-        self._effects.requests += requests.applications_in_requests([requests.application(job, is_held=job.is_gang)])
-        self._effects.requests += requests.in_requests(self._asks(work))
+        self._effects.requests.append(si.ApplicationRequest(new=[requests.application(job, is_held=job.is_gang)]))
+        self._tell(self._asks(work))
         return job
 
     def report(self) -> None:
@@ -155,11 +157,13 @@ class Jobs:
         node_id = self._machine.node_id
         told = self._effects.requests
         told.append(requests.node(node_id, self._machine.resource))
-        told += requests.applications_in_requests(requests.application(work.job, is_held=work.is_held) for work in works)
-        ended = (task for work in works for task in work.tasks.values() if task.state.is_final)
-        told += requests.records_in_requests(requests.record(task, task.state, task.ended_ns) for task in ended)
-        told += requests.in_requests(requests.running(job, task, node_id) for job, task in self.with_processes())
-        told += requests.in_requests(chain.from_iterable(map(self._asks, works)))
+        if works:
+            told.append(si.ApplicationRequest(new=[requests.application(work.job, is_held=work.is_held) for work in works]))
+        ended = [task for work in works for task in work.tasks.values() if task.state.is_final]
+        if ended:
+            told.append(si.ApplicationRequest(records=[requests.record(task, task.state, task.ended_ns) for task in ended]))
+        self._tell(requests.running(job, task, node_id) for job, task in self.with_processes())
+        self._tell(chain.from_iterable(map(self._asks, works)))
         told.append(requests.opened(node_id))
 
     def on_message(self, message: si.Response) -> None:
@@ -244,7 +248,7 @@ class Jobs:
         if work is not None and allocation.placeholder and work.is_held:
             work.held.add(allocation.allocation_key)
             if len(work.held) == work.job.count:
-                self._effects.requests += requests.in_requests(requests.ask(work.job, task) for task in work.tasks.values())
+                self._tell(requests.ask(work.job, task) for task in work.tasks.values())
         elif work is None or task is None:
             self._release(allocation.application_id, allocation.allocation_key, _STOPPED)
         elif task.state is State.PENDING:
@@ -274,7 +278,7 @@ class Jobs:
             self._release(task.job, task.key, release.termination_type)
             if is_preempted and work is not None:  # it has waited for the rest of its gang, and goes on waiting
                 work.placed.discard(task.key)
-                self._effects.requests += requests.in_requests([requests.ask(work.job, task)])
+                self._tell([requests.ask(work.job, task)])
             else:
                 self._end(task, State.CANCELLED, reason)
 
@@ -285,7 +289,7 @@ class Jobs:
             return
         work.held.discard(release.allocation_key)
         if not was_complete:  # otherwise its task waits like any other one
-            self._effects.requests += requests.in_requests([self._placeholder(work)])
+            self._tell([self._placeholder(work)])
 
     def _on_accepted(self, job: str, leaf: str) -> None:
         """Placement rules may choose a queue only for a job that has named none: else it would run elsewhere without a word."""
@@ -376,7 +380,7 @@ class Jobs:
             again = Task(task.job, task.index, attempt=task.attempt + 1, reason=why, priority=task.priority)
             task = work.tasks[task.index] = self._tasks[again.key] = again
             # Before the release: an application of which nothing is left completes.
-            self._effects.requests += requests.in_requests([requests.ask(work.job, task)])
+            self._tell([requests.ask(work.job, task)])
         else:
             task.state, task.reason, task.ended_ns = state, reason, now_ns
             work.unfinished -= 1
@@ -408,13 +412,19 @@ class Jobs:
         limit_s = self._works[task.job].job.time_limit_s
         return task.started_ns + round(limit_s * 1e9) if limit_s else _NEVER
 
+    def _tell(self, allocations: Iterable[si.Allocation]) -> None:
+        """Asks, or tasks that have their place; the client sends in parts what is too large."""
+        entries = list(allocations)
+        if entries:
+            self._effects.requests.append(si.AllocationRequest(allocations=entries))
+
     def _release(self, job: str, key: str, termination_type: str) -> None:
         """Together with the releases before it."""
         entry = requests.release(job, key, termination_type)
         told = self._effects.requests
         if told and isinstance(told[-1], si.AllocationRequest) and not told[-1].allocations:
             together = told[-1].releases.allocations_to_release
-            if len(together) < requests.ENTRIES_MAX:
+            if len(together) < _TOGETHER_MAX:
                 told[-1] = requests.released(*together, entry)
                 return
         told.append(requests.released(entry))

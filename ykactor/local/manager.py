@@ -25,7 +25,6 @@ from ykactor.local.machine import Machine, boot_id
 from ykactor.local.model import Ended, Job, State, Task
 from ykactor.local.private import private_directory
 from ykactor.local.processes import NotStarted, Processes
-from ykactor.local.requests import records_in_requests
 from ykactor.local.store import Store
 from ykactor.wire.si import messages as si
 
@@ -206,7 +205,9 @@ class Manager:
             effects = self.jobs.take()
             if effects.has_changes:
                 self._store.commit(effects.jobs, effects.tasks.values(), effects.ended, self._settings.now_ns())
-            for request in (*records_in_requests(effects.records), *effects.requests):
+            if effects.records:
+                self._session.send(si.ApplicationRequest(records=effects.records))
+            for request in effects.requests:
                 self._session.send(request)
             for job, task in effects.starts:
                 self._start(job, task)

@@ -1,14 +1,12 @@
 """The requests about jobs that the daemon gets."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec import structs
 
 from ykactor.local.model import Job, State, Task
 from ykactor.wire.si import messages as si
 
-#: Entries of one request.
-ENTRIES_MAX = 1000
 #: Characters of a message about the end of a job.
 MESSAGE_MAX = 1000
 #: The task group of a gang: all its tasks are in one.
@@ -116,22 +114,3 @@ def release(application_id: str, key: str, termination_type: str) -> si.Allocati
 
 def released(*releases: si.AllocationRelease) -> si.AllocationRequest:
     return si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=list(releases)))
-
-
-def in_requests(allocations: Iterable[si.Allocation]) -> Iterator[si.AllocationRequest]:
-    """The allocations, as many in a request as it may have."""
-    entries = list(allocations)
-    for start in range(0, len(entries), ENTRIES_MAX):
-        yield si.AllocationRequest(allocations=entries[start : start + ENTRIES_MAX])
-
-
-def records_in_requests(records: Iterable[si.TaskRecord]) -> Iterator[si.ApplicationRequest]:
-    entries = list(records)
-    for start in range(0, len(entries), ENTRIES_MAX):
-        yield si.ApplicationRequest(records=entries[start : start + ENTRIES_MAX])
-
-
-def applications_in_requests(applications: Iterable[si.AddApplicationRequest]) -> Iterator[si.ApplicationRequest]:
-    entries = list(applications)
-    for start in range(0, len(entries), ENTRIES_MAX):
-        yield si.ApplicationRequest(new=entries[start : start + ENTRIES_MAX])
