@@ -15,8 +15,8 @@ from daemon import LIMIT_S, run_command
 from localjobs import job_of, local_manager
 
 from ykactor.local import control
+from ykactor.local.control import NotPrivate, private_directory
 from ykactor.local.machine import user_name
-from ykactor.local.private import NotPrivate, private_directory
 
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a directory of another user")

@@ -18,12 +18,12 @@ from ykactor import __version__
 from ykactor.client import Disconnected, Refusal, RequestRefused, connect, keep_registered
 from ykactor.client.login import LoginOptions
 from ykactor.local import control
+from ykactor.local.control import private_directory
 from ykactor.local.exclusive import InUse, only_for, only_in
 from ykactor.local.isolation import Isolation
 from ykactor.local.jobs import Jobs, SubmitRefused
 from ykactor.local.machine import Machine, boot_id
 from ykactor.local.model import Ended, Job, State, Task
-from ykactor.local.private import private_directory
 from ykactor.local.processes import NotStarted, Processes
 from ykactor.local.store import Store
 from ykactor.wire.si import messages as si
