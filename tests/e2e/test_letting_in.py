@@ -185,7 +185,7 @@ async def test_secrets_are_not_in_texts() -> None:
     for way in ("token", "jwt"):
         shown = credentials("reader", way)
         caller = control_of().admit(Role.READER, shown, "here")
-        head = RequestHead(shown.bearer.encode(), "/v1/feed", "h", {"authorization": shown.bearer}, [], shown.bearer)
+        head = RequestHead(shown.bearer.encode(), "/v1/feed", {"authorization": shown.bearer}, [], shown.bearer)
         for thing in (shown, caller, head, Caller(Role.READER, "here")):
             assert shown.bearer not in repr(thing) + str(thing)
 

@@ -10,17 +10,16 @@ from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
 
-from msgspec import structs
+from msgspec import Struct, structs
 
-from ykactor.access.credentials import Credentials, NotAuthenticatedError
+from ykactor.access.credentials import Credentials, NotAuthenticatedError, PageRequest
 from ykactor.access.limits import Limits
 from ykactor.access.model import Role
 from ykactor.core.messages.acts import Act
 from ykactor.surfaces.admission.audit import UNKNOWN, Audit
 from ykactor.surfaces.admission.caller import Admit, Caller
-from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
+from ykactor.surfaces.admission.session_limits import InputMemory
 from ykactor.surfaces.admission.slots import ConnectionSlots, Paces
-from ykactor.surfaces.metrics.instruments import SessionCounts
 from ykactor.surfaces.net.doors import Door, DoorKind, Origin
 from ykactor.surfaces.net.requests import RefusedError
 from ykactor.wire.sockets import is_loopback
@@ -29,6 +28,32 @@ from ykactor.wire.sockets import is_loopback
 SHOW_PROOF = {"WWW-Authenticate": "Bearer"}
 #: The same for every reason.
 _UNAUTHORIZED = "expected a valid proof of an identity, such as a token (Authorization: Bearer ...): the log says what was found"
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """The parts of a request that decide whether it is let in.
+
+    Attributes:
+        target: its path, for the audit.
+        role: for which it is; the caller may still lack it.
+        roles: of which the caller needs one; none if it needs none.
+        bearer: the token that it shows, if it does.
+        page: the proof of a browser, if there is one.
+        host, origin, site: the headers ``Host``, ``Origin`` and ``Sec-Fetch-Site``; None: there is none.
+        may_be_of_page: whether a browser may have sent it by itself, with the rights of who uses it.
+        has_any_host: whether its ``Host`` may be any name.
+    """
+
+    target: str
+    role: Role
+    roles: tuple[Role, ...]
+    bearer: str | None
+    page: PageRequest | None
+    host: str | None
+    origin: str | None
+    site: str | None = None
+    may_be_of_page: bool
+    has_any_host: bool = False
 
 
 class Admission:
@@ -62,27 +87,40 @@ class Admission:
         self._names = own_names(host_names)
         self.needs_proof = admit is not None
 
-    def caller(self, role: Role, door: Door, origin: Origin, shown: Credentials, target: str) -> Caller:
-        """Authenticate the peer without awaiting, so that timing reveals nothing (SE-60).
+    def admit(self, door: Door, origin: Origin, shown: Credentials, asked: Asked, claim: Callable[[Caller], str]) -> Caller:
+        """Let a request in without awaiting, so that timing reveals nothing (SE-60). Returns its caller, which has a slot then.
 
         Args:
-            role: of what is asked for, which the caller may still lack.
-            shown: what the connection and its request have shown.
-            target: what is asked for, for the audit.
+            shown: what the connection has shown.
+            claim: gives the connection a slot of the caller, or returns why there is none.
         Raises:
             RefusedError
         """
+        caller = self._caller(door, origin, structs.replace(shown, bearer=asked.bearer, page=asked.page), asked)
+        try:
+            if asked.may_be_of_page:
+                self._check_page(asked)
+            if full := claim(caller):
+                self.refused(caller, asked.target, full)
+                raise RefusedError(503, full)
+            self._check_role(caller, asked)
+        except RefusedError:
+            caller.release()
+            raise
+        return caller
+
+    def _caller(self, door: Door, origin: Origin, shown: Credentials, asked: Asked) -> Caller:
         if self._admit is None:
-            return self._without_proof(role, door, origin, target)
+            return self._without_proof(door, origin, asked)
         uid = origin.uid if door.kind is DoorKind.UNIX else None
         try:
-            return self._admit(role, structs.replace(shown, uid=uid, sender=origin.uid), origin.text)
+            return self._admit(asked.role, structs.replace(shown, uid=uid, sender=origin.uid), origin.text)
         except NotAuthenticatedError as error:
-            self.refused_nobody(role, origin, target, str(error))
+            self.refused_nobody(asked.role, origin, asked.target, str(error))
             raise RefusedError(401, _UNAUTHORIZED, SHOW_PROOF, logged=str(error)) from None
 
-    def _without_proof(self, role: Role, door: Door, origin: Origin, target: str) -> Caller:
-        identity = door.identity(origin)
+    def _without_proof(self, door: Door, origin: Origin, asked: Asked) -> Caller:
+        identity, role = door.identity(origin), asked.role
         if identity is not None and role in identity.roles:
             return Caller(role, origin.text, identity)
         if identity is None:
@@ -90,51 +128,29 @@ class Admission:
         else:
             why = f": {origin.why_unknown}" if origin.why_unknown else ""
             reason = f"without an access file only root and the user of the daemon may act, found {identity.name}{why}"
-        self.refused(Caller(role, origin.text, identity or UNKNOWN), target, reason)
+        self.refused(Caller(role, origin.text, identity or UNKNOWN), asked.target, reason)
         raise RefusedError(403, reason)
 
-    def session_limits(self, caller: Caller, path: str, counts: SessionCounts, bytes_max: int | None) -> SessionLimits:
-        """The limits of a new session."""
-        return SessionLimits(caller, self.audit, path, counts, bytes_max)
+    def _check_role(self, caller: Caller, asked: Asked) -> None:
+        """Refuse a caller that lacks the role (SE-62)."""
+        if asked.roles and caller.identity.roles.isdisjoint(asked.roles):
+            self.refused(caller, asked.target, f"without the role {asked.role}")
+            raise RefusedError(403, f"{caller.identity.name} does not have the role {asked.role}, which {asked.target} needs")
 
-    def check_role(self, caller: Caller, target: str, other_role: Role | None = None) -> None:
-        """Ask whether the caller has its role, or another one that will do as well (SE-62).
-
-        Raises:
-            RefusedError
-        """
-        if caller.identity.roles.isdisjoint((caller.role, other_role)):
-            self.refused(caller, target, f"without the role {caller.role}")
-            raise RefusedError(403, f"{caller.identity.name} does not have the role {caller.role}, which {target} needs")
-
-    def check_host(self, host: str | None) -> None:
-        """Refuse a host that may not be this machine (SE-89).
+    def _check_page(self, asked: Asked) -> None:
+        """Refuse a host that may not be this machine, and a web page of another host (SE-89).
 
         A page of an attacker can come from a name that later leads to this daemon (DNS rebinding), so the host must be an
-        address, which is not looked up, or a name of this machine.
-
-        Args:
-            host: the name or address in ``Host``, as ``host_of`` has it; None: there is none, so no browser asks.
-        Raises:
-            RefusedError
+        address, which is not looked up, or a name of this machine. A page may call the host that it comes from, and one of
+        this machine any name of it; ports may differ. A page sends ``Origin`` but for reading from its own host, and for what
+        it shows; by ``Sec-Fetch-Site`` a browser says whose page shows a picture or runs a script. Without ``Host`` no browser
+        asks.
         """
-        if host is not None and host not in self._names and not _is_address(host):
+        host = None if asked.host is None else host_of(asked.host)
+        if not (asked.has_any_host or host is None or host in self._names or _is_address(host)):
             raise RefusedError(403, "found a name in Host that is none of this machine: serve --host-name allows it")
-
-    def check_page(self, host: str | None, origin: str | None, site: str | None = None) -> None:
-        """Refuse a web page of another host (SE-89).
-
-        A page may call the host that it comes from, and one of this machine any name of it; ports may differ.
-
-        Args:
-            host: as of ``check_host``.
-            origin: the header ``Origin``, which a page sends but for reading from its own host, and for what it shows; None
-                without one.
-            site: the header ``Sec-Fetch-Site``, by which a browser says whose page shows a picture or runs a script.
-        Raises:
-            RefusedError
-        """
-        if site == "cross-site" or (origin is not None and not _may_call(_origin_host(origin), host, self._names)):
+        is_of_another = asked.origin is not None and not _may_call(_origin_host(asked.origin), host, self._names)
+        if asked.site == "cross-site" or is_of_another:
             raise RefusedError(403, "web pages of another host may not connect")
 
     def refused(self, caller: Caller, target: str, reason: str) -> None:

@@ -1,19 +1,20 @@
-"""The way in, the same for websockets and for the REST API: connections are accepted, get a slot and are opened."""
+"""The life of a connection, the same for websockets and for the REST API: it is accepted, gets a slot, is served, and ends."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
 
 import trio
 
 from ykactor.access.model import Role
-from ykactor.surfaces.admission.admission import Admission
+from ykactor.surfaces.admission.admission import SHOW_PROOF, Admission, Asked
+from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.slots import Slot, Slots
-from ykactor.surfaces.log.logs import LimitedLog
+from ykactor.surfaces.log.logs import LimitedLog, raised_at
 from ykactor.surfaces.net.descriptors import NO_ROOM, is_reserved
 from ykactor.surfaces.net.doors import HTTP, Door, Origin
 from ykactor.surfaces.net.requests import RefusedError
@@ -21,6 +22,8 @@ from ykactor.surfaces.net.transports import TlsError, Transport, linger, transpo
 
 #: Lines about what is refused in the log, in a second.
 REFUSED_LINES = 3
+#: The header of an answer that ends its connection.
+CLOSES = {"Connection": "close"}
 #: How long a connection may take to be told that there is no room.
 _TURN_AWAY_S = 10
 
@@ -30,35 +33,39 @@ class Listener:
 
     Args:
         slots: which a connection takes before it has shown anything.
-        serve: serves a connection to its end; trio closes it afterwards.
+        serve: serves a connection until nothing more is to be sent; its errors are logged.
         logger: of the service.
 
     Attributes:
         refused: the log of what is refused before it is served.
+        failed: the log of errors of the daemon, without what they quote, and not as often as a client likes.
+        is_stopping: True if no further connection is accepted.
     """
 
     def __init__(
-        self, admission: Admission, slots: Slots, serve: Callable[[Arrival], Awaitable[None]], logger: logging.Logger
+        self, admission: Admission, slots: Slots, serve: Callable[[AcceptedConnection], Awaitable[None]], logger: logging.Logger
     ) -> None:
         self.admission = admission
         self.slots = slots
+        self.is_stopping = False
         self._serve = serve
         self.refused = LimitedLog(logger, logging.INFO, "handshake_failed", lines=REFUSED_LINES, within_s=1.0)
+        self.failed = LimitedLog(logger, logging.ERROR, "connection_failed", lines=1, within_s=60.0)
         self._no_room = LimitedLog(logger, logging.WARNING, "connection_refused", lines=1, within_s=60.0)
+        #: The functions that end what connections are doing.
+        self._endings: set[Callable[[], None]] = set()
 
     async def listen(
         self,
         doors: Sequence[Door],
         *,
         stopping: trio.Event,
-        stop: Callable[[], None],
         stop_s: float,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Accept connections until ``stopping`` is set, and return when the last one has ended.
 
         Args:
-            stop: called when no further connection is accepted.
             stop_s: how long connections have from then on; afterwards they are cancelled.
 
         Resource handling: takes over the listeners of ``doors`` and closes them.
@@ -72,7 +79,20 @@ class Listener:
                 await stopping.wait()
                 accepting.cancel_scope.cancel()
             connections.cancel_scope.deadline = trio.current_time() + stop_s
-            stop()
+            self.is_stopping = True
+            for end in self._endings:
+                end()
+
+    @contextmanager
+    def ended_by_stop(self, end: Callable[[], None]) -> Iterator[None]:
+        """The end of the listener calls ``end`` during this block; if it has come before, ``end`` is called at once."""
+        if self.is_stopping:
+            end()
+        self._endings.add(end)
+        try:
+            yield
+        finally:
+            self._endings.discard(end)
 
     async def _accepted(self, door: Door, stream: trio.SocketStream) -> None:
         origin, has_no_room = door.origin(stream), is_reserved(stream.socket.fileno())
@@ -80,29 +100,38 @@ class Listener:
             self._no_room.log(peer=origin.text, reason=refusal)
             self.admission.refused_nobody(Role.READER, origin, "connection", refusal)
         if not has_no_room:
-            await self._serve(Arrival(self, door, origin, transport_of(door, stream)))
+            await self._live(door, origin, transport_of(door, stream))
         elif door.service == HTTP and door.tls is None:
             await _turn_away(Transport(stream), refusal)
 
+    async def _live(self, door: Door, origin: Origin, transport: Transport) -> None:
+        """Serve a connection to its end. Another one that needs its slot while it has shown nothing ends it too."""
+        try:
+            with trio.CancelScope() as scope, self.slots.take(origin.holder, scope.cancel) as slot:
+                await self._serve(AcceptedConnection(self, door, origin, transport, slot))
+                await linger(transport)
+        except* (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        except* Exception as errors:  # a client must not end the daemon, whatever was not thought of
+            self.failed.log(peer=origin.text, reason=raised_at(errors))
 
-class Arrival:
-    """A new connection.
+
+class AcceptedConnection:
+    """A connection that was accepted.
 
     Attributes:
+        admission: of the daemon.
         transport: what it goes over.
+        slot: that it has.
     """
 
-    def __init__(self, listener: Listener, door: Door, origin: Origin, transport: Transport) -> None:
-        self._listener = listener
+    def __init__(self, listener: Listener, door: Door, origin: Origin, transport: Transport, slot: Slot) -> None:
+        self.admission = listener.admission
         self.door = door
         self.origin = origin
         self.transport = transport
-
-    @contextmanager
-    def slot(self) -> Iterator[Slot]:
-        """The slot of the connection. Another one that needs it while it has shown nothing ends the block."""
-        with trio.CancelScope() as scope, self._listener.slots.take(self.origin.holder, scope.cancel) as slot:
-            yield slot
+        self.slot = slot
+        self._listener = listener
 
     async def open(self) -> bool:
         """True if bytes can be sent and received now, False if the client does not speak TLS as it has to.
@@ -115,13 +144,37 @@ class Arrival:
         except TlsError as error:
             self._listener.refused.log(peer=self.origin.text, reason=str(error))
             if error.is_certificate:
-                self._listener.admission.refused_nobody(Role.READER, self.origin, "certificate", str(error))
+                self.admission.refused_nobody(Role.READER, self.origin, "certificate", str(error))
             return False
         return True
+
+    def ended_by_stop(self, end: Callable[[], None]) -> AbstractContextManager[None]:
+        """The end of the listener calls ``end`` during this block; if it has come before, ``end`` is called at once."""
+        return self._listener.ended_by_stop(end)
+
+    def admit(self, asked: Asked, claim: Callable[[Caller], str]) -> Caller:
+        """Let a request in (``Admission.admit``)."""
+        return self.admission.admit(self.door, self.origin, self.transport.credentials, asked, claim)
+
+    async def turn(self, caller: Caller | None) -> None:
+        """Wait until a request may be answered, of a caller that was let in or of anybody.
+
+        Raises:
+            RefusedError: the caller is let in no longer.
+        """
+        await self.admission.paces.wait(self.slot)
+        if caller is not None:
+            caller.review()
+            if caller.revoked:
+                raise RefusedError(HTTPStatus.UNAUTHORIZED, caller.revoked, {**SHOW_PROOF, **CLOSES})
 
     def log_refused(self, refused: RefusedError) -> None:
         """Tell the log that the connection is refused."""
         self._listener.refused.log(peer=self.origin.text, status=refused.status.value, reason=refused.logged)
+
+    def log_failed(self, errors: BaseException) -> None:
+        """Tell the log of an error of the daemon."""
+        self._listener.failed.log(peer=self.origin.text, reason=raised_at(errors))
 
 
 async def _turn_away(transport: Transport, reason: str) -> None:

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from http import HTTPStatus
 
-from msgspec import structs
 from starlette.requests import Request
 
-from ykactor.access.credentials import Credentials, PageRequest
+from ykactor.access.credentials import PageRequest
 from ykactor.access.model import Role
 from ykactor.access.view import View, view_of
-from ykactor.surfaces.admission.admission import SHOW_PROOF, Admission, bearer_of, host_of, refuse_twice
+from ykactor.surfaces.admission.admission import Asked, bearer_of, refuse_twice
 from ykactor.surfaces.admission.caller import Caller
-from ykactor.surfaces.admission.listener import Arrival
-from ykactor.surfaces.admission.slots import Slot
+from ykactor.surfaces.admission.listener import CLOSES, AcceptedConnection
 from ykactor.surfaces.http.app import Route
 from ykactor.surfaces.http.replies import value_of
-from ykactor.surfaces.log.logs import LimitedLog, raised_at
+from ykactor.surfaces.log.logs import LimitedLog
 from ykactor.surfaces.net.doors import DoorKind
 from ykactor.surfaces.net.requests import RefusedError
 
-#: The header of an answer that ends its connection.
-CLOSES = {"Connection": "close"}
-#: The statuses of such answers. Others may have the slot of a connection that shows no identity that may have one.
+#: The statuses of answers that end their connection. Others may have its slot if it shows no identity that may have one.
 _ENDS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
@@ -31,27 +28,14 @@ class RequestAdmission:
 
     Args:
         log: gets what is refused.
-        failed_log: gets errors of the daemon.
-        slot: that the connection has.
+
+    Attributes:
+        connection: which has the slot.
     """
 
-    def __init__(self, admission: Admission, log: LimitedLog, failed_log: LimitedLog, arrival: Arrival, slot: Slot) -> None:
-        self._admission = admission
+    def __init__(self, connection: AcceptedConnection, log: LimitedLog) -> None:
+        self.connection = connection
         self._log = log
-        self._failed_log = failed_log
-        self._door = arrival.door
-        self._origin = arrival.origin
-        self._shown = arrival.transport.credentials
-        self._slot = slot
-
-    @property
-    def holder(self) -> str:
-        """The name of the identity whose slot the connection has."""
-        return self._slot.holder
-
-    def failed(self, errors: BaseException) -> None:
-        """Tell the log that a request met an error of the daemon, not as often as a client likes."""
-        self._failed_log.log(peer=self._origin.text, reason=raised_at(errors))
 
     async def turn(self, request: Request) -> None:
         """Wait until a request may be answered that was admitted, if that is needed.
@@ -59,15 +43,10 @@ class RequestAdmission:
         Raises:
             RefusedError: its caller is let in no longer.
         """
-        await self._admission.paces.wait(self._slot)
-        caller: Caller | None = request.scope.get("caller")
-        if caller is not None:
-            caller.review()
-            if caller.revoked:
-                raise RefusedError(HTTPStatus.UNAUTHORIZED, caller.revoked, {**SHOW_PROOF, **CLOSES})
+        await self.connection.turn(request.scope.get("caller"))
 
     def admit(self, request: Request, route: Route | None) -> None:
-        """Let the request in; its scope then has the ``caller``, also one that is refused afterwards.
+        """Let the request in; its scope then has the ``caller``.
 
         Args:
             route: None: the path is none of ours.
@@ -75,52 +54,47 @@ class RequestAdmission:
             RefusedError
         """
         try:
-            self._check(request, route)
+            refuse_twice([str(name, "latin-1") for name, _ in request.scope["headers"]])
+            asked = self._asked(request, route)
+            claim = partial(self._claim, is_scrape=asked.role is Role.METRICS)
+            request.scope["caller"] = self.connection.admit(asked, claim)
         except RefusedError as refused:
-            self._log.log(peer=self._origin.text, status=refused.status.value, reason=refused.logged)
+            self._log.log(peer=self.connection.origin.text, status=refused.status.value, reason=refused.logged)
             if refused.status in _ENDS:
                 refused.headers = {**refused.headers, **CLOSES}
             raise
 
-    def _check(self, request: Request, route: Route | None) -> None:
-        path = request.scope["path"]
-        refuse_twice([str(name, "latin-1") for name, _ in request.scope["headers"]])
+    def _claim(self, caller: Caller, *, is_scrape: bool) -> str:
+        return self.connection.admission.slots.claim_requests(self.connection.slot, caller, is_scrape=is_scrape)
+
+    def _asked(self, request: Request, route: Route | None) -> Asked:
         role = Role.READER if route is None or route.role is None else route.role
-        shown = self._credentials(request)
-        caller = self._admission.caller(role, self._door, self._origin, shown, path)
-        request.scope["caller"] = caller
-        if self._door.kind is not DoorKind.UNIX and (shown.bearer is None or not self._admission.needs_proof):
-            self._check_browser(request, route)
-        if full := self._admission.slots.claim_requests(self._slot, caller, is_scrape=role is Role.METRICS):
-            self._admission.refused(caller, path, full)
-            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, full)
-        if route is not None:
-            self._admission.check_role(caller, path, route.other_role)
-
-    def _check_browser(self, request: Request, route: Route | None) -> None:
-        """Refuse what a browser may have sent by itself, with the rights of who uses it, for a page of another host."""
-        host = value_of(request, b"host")
-        host = None if host is None else host_of(host)
-        if not self._admission.needs_proof and (route is None or not route.has_any_host):
-            self._admission.check_host(host)
-        self._admission.check_page(host, value_of(request, b"origin"), value_of(request, b"sec-fetch-site"))
-
-    def _credentials(self, request: Request) -> Credentials:
-        """The credentials that the connection and the request show."""
-        cookies, page = value_of(request, b"cookie"), None
+        bearer, needs_proof = bearer_of(value_of(request, b"authorization")), self.connection.admission.needs_proof
+        origin, site, cookies, page = (
+            value_of(request, b"origin"),
+            value_of(request, b"sec-fetch-site"),
+            value_of(request, b"cookie"),
+            None,
+        )
         if cookies is not None:
-            page = PageRequest(
-                cookies=cookies,
-                origin=value_of(request, b"origin"),
-                fetch_site=value_of(request, b"sec-fetch-site"),
-                is_read=request.method in ("GET", "HEAD"),
-            )
-        return structs.replace(self._shown, bearer=bearer_of(value_of(request, b"authorization")), page=page)
+            page = PageRequest(cookies=cookies, origin=origin, fetch_site=site, is_read=request.method in ("GET", "HEAD"))
+        return Asked(
+            target=request.scope["path"],
+            role=role,
+            roles=() if route is None else (role, route.other_role or role),
+            bearer=bearer,
+            page=page,
+            host=value_of(request, b"host"),
+            origin=origin,
+            site=site,
+            may_be_of_page=self.connection.door.kind is not DoorKind.UNIX and (bearer is None or not needs_proof),
+            has_any_host=needs_proof or (route is not None and route.has_any_host),
+        )
 
     def refused(self, caller: Caller, request: Request, error: RefusedError) -> None:
         """Tell the log and the audit that a caller was refused what it has asked for."""
         self._log.log(peer=caller.origin, status=error.status.value, reason=error.reason)
-        self._admission.refused(caller, request.scope["path"], error.reason)
+        self.connection.admission.refused(caller, request.scope["path"], error.reason)
 
 
 # ---- who asks, and what of the state it may see (SE-88)

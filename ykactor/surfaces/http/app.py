@@ -85,7 +85,7 @@ async def _let_in(request: Request, route: Route | None, answer: Endpoint) -> Re
     except RefusedError as error:
         refused = error
     except Exception as error:
-        request.state.admission.failed(error)
+        request.state.admission.connection.log_failed(error)
         refused = RefusedError(500, "an error of the daemon ended the request, its log has the details", {"Connection": "close"})
     return await reply(request, error_page(refused.status, refused.reason), headers=refused.headers)
 

@@ -19,7 +19,7 @@ from ykactor.core.values.times import S_NS
 from ykactor.surfaces.http.load import FREE_BYTES
 from ykactor.surfaces.http.replies import Headers
 from ykactor.surfaces.net.requests import HEAD_BYTES_MAX, Head, RefusedError, RequestReader
-from ykactor.surfaces.net.transports import Readable, Transport, linger
+from ykactor.surfaces.net.transports import Readable, Transport
 
 #: How long a connection may wait for a request, and may take for the head of one.
 IDLE_S = 10
@@ -88,7 +88,6 @@ class Connection:
                 await self._refuse(error)
             finally:
                 self._reader.close()
-        await linger(self._line.transport)
 
     async def _next_head(self) -> Head | None:
         """The head of the next request; None: the peer sends no more."""

@@ -6,8 +6,6 @@ import logging
 import select
 import socket
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +16,7 @@ from trio.lowlevel import Abort, RaiseCancelT, Task
 
 from ykactor.actors.gateway import Gateway
 from ykactor.surfaces.admission.admission import Admission
-from ykactor.surfaces.admission.listener import REFUSED_LINES, Arrival, Listener
-from ykactor.surfaces.admission.slots import Slot
+from ykactor.surfaces.admission.listener import REFUSED_LINES, AcceptedConnection, Listener
 from ykactor.surfaces.http.admission import RequestAdmission
 from ykactor.surfaces.http.app import application
 from ykactor.surfaces.http.connections import Application, Connection, Receive, Send
@@ -27,7 +24,7 @@ from ykactor.surfaces.http.load import Load, Sending
 from ykactor.surfaces.http.page import WebRoot, page_routes
 from ykactor.surfaces.http.routes import Services, routes
 from ykactor.surfaces.http.session import Websockets
-from ykactor.surfaces.log.logs import LimitedLog, raised_at
+from ykactor.surfaces.log.logs import LimitedLog
 from ykactor.surfaces.metrics.scrape import Sources
 from ykactor.surfaces.net.doors import HTTP, WS, Door, DoorKind
 
@@ -55,32 +52,30 @@ async def serve_http(
 
     Error handling: an error in a connection ends that connection only, and is logged.
     """
-    server = _Server(app, admission, stopping)
+    server = _Server(app, stopping)
     listener = Listener(admission, admission.slots.unproven, server.serve, logger)
     async with trio.open_nursery() as minding:
+        minding.start_soon(admission.paces.run)
         minding.start_soon(server.mind)
-        listen = partial(listener.listen, doors, stopping=stopping, stop=server.stop_waiting, stop_s=STOP_S)
-        await listen(task_status=task_status)
+        await listener.listen(doors, stopping=stopping, stop_s=STOP_S, task_status=task_status)
         minding.cancel_scope.cancel()
 
 
 class _Server:
     """Serves each connection."""
 
-    def __init__(self, app: Application, admission: Admission, stopping: trio.Event) -> None:
+    def __init__(self, app: Application, stopping: trio.Event) -> None:
         self._app = app
         self._sending = Sending()
         self._arrivals = Arrivals()
-        self._admission = admission
         self._stopping = stopping
         self._connections: set[Connection] = set()
         self._requests_log = LimitedLog(logger, logging.INFO, "request_refused", lines=REFUSED_LINES, within_s=1.0)
-        self._failed_log = LimitedLog(logger, logging.ERROR, "connection_failed", lines=1, within_s=60.0)
 
     async def mind(self) -> None:
         """Let connections go on when something has arrived, and end those that take too long; until cancelled."""
         async with trio.open_nursery() as nursery:
-            for run in (self._arrivals.run, self._sending.turns.run, self._admission.paces.run):
+            for run in (self._arrivals.run, self._sending.turns.run):
                 nursery.start_soon(run)
             while True:
                 await trio.sleep(LATE_S)
@@ -88,23 +83,27 @@ class _Server:
                 for connection in self._connections:
                     connection.end_if_late(now_s)
 
-    def stop_waiting(self) -> None:
-        """End the connections that wait for a request."""
-        for connection in self._connections:
-            connection.stop_waiting()
+    async def serve(self, accepted: AcceptedConnection) -> None:
+        """Answer the requests of one connection."""
+        if accepted.door.kind is not DoorKind.UNIX:
+            _notice_its_end(accepted.transport.socket)
+        with trio.move_on_after(HANDSHAKE_S) as deadline:
+            is_open = await accepted.open()
+        if deadline.cancelled_caught or not is_open:
+            return
 
-    async def serve(self, arrival: Arrival) -> None:
-        """Serve one connection to its end."""
-        if arrival.door.kind is not DoorKind.UNIX:
-            _notice_its_end(arrival.transport.socket)
+        async def send_large(length: int, send: Callable[[], Coroutine[Any, Any, None]]) -> None:
+            await self._sending.send(accepted.slot.holder, length, send)
+
+        scheme = "http" if accepted.door.tls is None else "https"
+        state = {"admission": RequestAdmission(accepted, self._requests_log), "sending": self._sending}
+        connection = Connection(accepted.transport, self._call, scheme, state, self._arrivals.wait, self._stopping, send_large)
+        self._connections.add(connection)
         try:
-            with arrival.slot() as slot:
-                if await _is_open(arrival):
-                    await self._serve(arrival, slot)
-        except trio.BrokenResourceError:
-            pass
-        except Exception as error:  # a client must not end the daemon, whatever was not thought of
-            self._failed_log.log(peer=arrival.origin.text, reason=raised_at(error))
+            with accepted.ended_by_stop(connection.stop_waiting):
+                await connection.serve()
+        finally:
+            self._connections.discard(connection)
 
     async def _call(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The application. Its errors are logged without what they quote, and not as often as a client likes."""
@@ -113,32 +112,10 @@ class _Server:
         except* trio.BrokenResourceError:
             pass
         except* Exception as errors:
-            scope["state"]["admission"].failed(errors)
+            scope["state"]["admission"].connection.log_failed(errors)
         finally:
             if "caller" in scope:
                 scope["caller"].release()
-
-    async def _serve(self, arrival: Arrival, slot: Slot) -> None:
-        admission = RequestAdmission(self._admission, self._requests_log, self._failed_log, arrival, slot)
-
-        async def send_large(length: int, send: Callable[[], Coroutine[Any, Any, None]]) -> None:
-            await self._sending.send(slot.holder, length, send)
-
-        scheme = "http" if arrival.door.tls is None else "https"
-        state = {"admission": admission, "sending": self._sending}
-        connection = Connection(arrival.transport, self._call, scheme, state, self._arrivals.wait, self._stopping, send_large)
-        self._connections.add(connection)
-        try:
-            await connection.serve()
-        finally:
-            self._connections.discard(connection)
-
-
-async def _is_open(arrival: Arrival) -> bool:
-    """True if the connection is open in time."""
-    with trio.move_on_after(HANDSHAKE_S), suppress(trio.BrokenResourceError):
-        return await arrival.open()
-    return False
 
 
 def _notice_its_end(connected: trio.socket.SocketType) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from http import HTTPStatus
 from typing import NamedTuple
 
 import trio
-from msgspec import structs
 from wsproto.connection import Connection, ConnectionType
 from wsproto.extensions import Extension
 from wsproto.handshake import server_extensions_handshake
@@ -24,14 +24,15 @@ from wsproto.utilities import generate_accept_token, split_comma_header
 from ykactor.access.credentials import PageRequest
 from ykactor.access.model import Role
 from ykactor.actors.gateway import Gateway
-from ykactor.surfaces.admission.admission import Admission, bearer_of, host_of, refuse_twice
+from ykactor.surfaces.admission.admission import Admission, Asked, bearer_of, host_of, refuse_twice
 from ykactor.surfaces.admission.caller import Caller
-from ykactor.surfaces.admission.listener import Arrival, Listener
+from ykactor.surfaces.admission.listener import AcceptedConnection, Listener
+from ykactor.surfaces.admission.session_limits import SessionLimits
 from ykactor.surfaces.admission.slots import FEED_PATH, OPERATOR_PATH, RM_PATH, SESSION_ROLES, Slot
 from ykactor.surfaces.metrics.instruments import SessionCounts
 from ykactor.surfaces.net.doors import Door
 from ykactor.surfaces.net.requests import Head, RefusedError, RequestReader
-from ykactor.surfaces.net.transports import FrameStream, Transport
+from ykactor.surfaces.net.transports import FrameStream
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
 from ykactor.surfaces.sessions.connection import ConnectionClosedError, WebSocket
 from ykactor.surfaces.sessions.feed_session import FeedSession, event_formats
@@ -82,9 +83,9 @@ async def serve_websockets(
     async with trio.open_nursery() as outliving:
         configs = ConfigUpdates(gateway, admission.audit)
         outliving.start_soon(configs.run)
-        server = _Server(gateway, admission, limits or Limits(), outliving, configs, counts or SessionCounts())
+        server = _Server(gateway, admission, limits or Limits(), outliving, configs, counts or SessionCounts(), stopping)
         listener = Listener(admission, admission.slots.handshakes, server.serve, logger)
-        await listener.listen(doors, stopping=stopping, stop=server.stop, stop_s=STOP_S, task_status=task_status)
+        await listener.listen(doors, stopping=stopping, stop_s=STOP_S, task_status=task_status)
         outliving.cancel_scope.cancel()
 
 
@@ -99,6 +100,7 @@ class _Server:
         nursery: trio.Nursery,
         configs: ConfigUpdates,
         counts: SessionCounts,
+        stopping: trio.Event,
     ) -> None:
         self._gateway = gateway
         self._admission = admission
@@ -107,74 +109,57 @@ class _Server:
         self._nursery = nursery
         self._configs = configs
         self._counts = counts
-        self._is_stopping = False
+        self._stopping = stopping
         self._formats = event_formats()
-        #: The functions that end the handshakes and sessions under way.
-        self._endings: set[Callable[[], None]] = set()
 
-    def stop(self) -> None:
-        """End all handshakes and sessions."""
-        self._is_stopping = True
-        for end in self._endings:
-            end()
+    async def serve(self, accepted: AcceptedConnection) -> None:
+        """Serve one connection until its session has ended."""
+        with ExitStack() as held:
+            admitted = await self._admitted(accepted)
+            if admitted is not None:
+                await self._serve(*admitted, accepted, held)
 
     @contextmanager
-    def _ended_by_stop(self, end: Callable[[], None]) -> Iterator[None]:
-        """``stop`` calls ``end`` during this block; if it was called before, ``end`` is called at once."""
-        if self._is_stopping:
-            end()
-        self._endings.add(end)
-        try:
-            yield
-        finally:
-            self._endings.discard(end)
-
-    async def serve(self, arrival: Arrival) -> None:
-        """Serve one connection to its end."""
-        with arrival.slot() as slot, ExitStack() as held:
-            admitted = await self._admitted(arrival, slot)
-            if admitted is not None:
-                await self._serve(*admitted, arrival.transport, held)
-        with trio.move_on_after(self._limits.close_s), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            await arrival.transport.finish()
-
-    async def _admitted(self, arrival: Arrival, slot: Slot) -> tuple[RequestHead, Caller] | None:
-        """The request of a new connection and who sent it, with a session's slot; None if it was refused or none came."""
+    def _in_time(self, accepted: AcceptedConnection) -> Iterator[None]:
+        """The block ends when the handshake takes too long, or the daemon stops."""
         with (
             trio.move_on_after(self._admission.in_force().handshake_seconds) as deadline,
-            self._ended_by_stop(deadline.cancel),
-            suppress(trio.BrokenResourceError, trio.ClosedResourceError),
+            accepted.ended_by_stop(deadline.cancel),
         ):
+            yield
+
+    async def _admitted(self, accepted: AcceptedConnection) -> tuple[RequestHead, Caller] | None:
+        """The request of a new connection and who sent it, with a session's slot; None if it was refused or none came."""
+        with self._in_time(accepted):
             try:
-                if not await arrival.open() or (head := await read_head(arrival.transport)) is None:
-                    return None
-                return head, self._caller(head, arrival, slot)
+                if await accepted.open() and (head := await read_head(accepted.transport)) is not None:
+                    return head, self._caller(head, accepted)
             except RefusedError as refused:
-                arrival.log_refused(refused)
-                await arrival.transport.send_all(refused.response())
+                accepted.log_refused(refused)
+                await accepted.transport.send_all(refused.response())
         return None
 
-    async def _serve(self, head: RequestHead, caller: Caller, transport: Transport, held: ExitStack) -> None:
+    async def _serve(self, head: RequestHead, caller: Caller, accepted: AcceptedConnection, held: ExitStack) -> None:
         try:
             async with trio.open_nursery() as nursery:
-                session = await self._accept(nursery, head, caller, transport, held)
+                session = await self._accept(nursery, head, caller, accepted, held)
                 if session is not None:
                     self._counts.open[caller.role] += 1
                     held.callback(self._counts.open.subtract, [caller.role])
                     nursery.start_soon(session.peer.keep_alive, self._limits.ping_s)
                     nursery.start_soon(_drop_when_revoked, session.peer, caller)
-                    await session.peer.close(*await self._run(session))
+                    await session.peer.close(*await self._run(session, accepted))
                 nursery.cancel_scope.cancel()
         except* (ConnectionClosedError, trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         except* Exception:
             logger.exception("session_failed")
 
-    async def _run(self, session: Session) -> tuple[int, str | None]:
+    async def _run(self, session: Session, accepted: AcceptedConnection) -> tuple[int, str | None]:
         """Run a session to its end; the code and the reason of the close frame."""
         has_failed = False
         try:
-            with self._ended_by_stop(session.stop):
+            with accepted.ended_by_stop(session.stop):
                 await session.run()
         except* ConnectionClosedError:
             pass
@@ -183,19 +168,22 @@ class _Server:
             has_failed = True
         if has_failed:
             return _FAILED
-        return _STOPPING if self._is_stopping else _DONE
+        return _STOPPING if self._stopping.is_set() else _DONE
 
     async def _accept(
-        self, nursery: trio.Nursery, head: RequestHead, caller: Caller, transport: Transport, held: ExitStack
+        self, nursery: trio.Nursery, head: RequestHead, caller: Caller, accepted: AcceptedConnection, held: ExitStack
     ) -> Session | None:
         """Answer the request; None if the peer does not take the answer in time."""
-        with trio.move_on_after(self._admission.in_force().handshake_seconds) as deadline, self._ended_by_stop(deadline.cancel):
-            frames, most = FrameStream(transport), self._limits.subscription_bytes_max if head.path == FEED_PATH else None
+        with self._in_time(accepted):
+            frames, most = (
+                FrameStream(accepted.transport),
+                self._limits.subscription_bytes_max if head.path == FEED_PATH else None,
+            )
             extensions = [] if most is None else [Deflate(most)]
             encoding = next((ENCODINGS[name] for name in head.subprotocols if name in ENCODINGS), None)
             term = str(self._gateway.terms.present).encode()
             await frames.send_all(acceptance(head, None if encoding is None else encoding.name, [*extensions], term))
-            sends = self._admission.session_limits(caller, head.path, self._counts, most)
+            sends = SessionLimits(caller, self._audit, head.path, self._counts, most)
             protocol, memory = Connection(ConnectionType.SERVER, [*extensions], head.rest), self._admission.memory
             connection = WebSocket(frames, protocol, nursery, limits=sends, memory=memory, close_s=self._limits.close_s)
             held.callback(memory.forget, connection)
@@ -214,30 +202,27 @@ class _Server:
         memory = self._admission.memory
         return ResourceManagerSession(peer, self._gateway, self._nursery, self._configs, memory, caller, self._audit)
 
-    def _caller(self, head: RequestHead, arrival: Arrival, slot: Slot) -> Caller:
+    def _caller(self, head: RequestHead, accepted: AcceptedConnection) -> Caller:
         """The caller, which has a session's slot now: before anything waits, or others could take it."""
-        shown = structs.replace(arrival.transport.credentials, bearer=head.bearer, page=head.page)
-        role = SESSION_ROLES.get(head.path, Role.READER)
-        caller = self._admission.caller(role, arrival.door, arrival.origin, shown, head.path)
-        try:
-            self._check(head, caller, slot)
-        except RefusedError:
-            caller.release()
-            raise
-        return caller
+        role, origin = SESSION_ROLES.get(head.path, Role.READER), head.headers.get("origin")
+        asked = Asked(
+            target=head.path,
+            role=role,
+            roles=(role,),
+            bearer=head.bearer,
+            page=head.page,
+            host=head.headers.get("host"),
+            origin=origin,
+            may_be_of_page=origin is not None,  # no page can leave it out; programs may use any name, such as an alias of a proxy
+        )
+        return accepted.admit(asked, partial(self._claim, head, accepted.slot))
 
-    def _check(self, head: RequestHead, caller: Caller, slot: Slot) -> None:
+    def _claim(self, head: RequestHead, slot: Slot, caller: Caller) -> str:
         if head.path not in SESSION_ROLES:
             raise RefusedError(404, f"found an unknown path, expected {RM_PATH}, {FEED_PATH} or {OPERATOR_PATH}")
-        self._admission.check_role(caller, head.path)
-        if "origin" in head.headers:  # no page can leave it out; programs may use any name, such as an alias of a proxy
-            self._admission.check_host(head.host)
-            self._admission.check_page(head.host, head.headers["origin"])
         if head.subprotocols and ENCODINGS.keys().isdisjoint(head.subprotocols):
             raise RefusedError(400, f"found no known subprotocol, expected {' or '.join(ENCODINGS)}")
-        if full := self._admission.slots.claim_session(slot, caller, head.path):
-            self._admission.refused(caller, head.path, full)
-            raise RefusedError(503, full)
+        return self._admission.slots.claim_session(slot, caller, head.path)
 
 
 async def _drop_when_revoked(peer: Peer, caller: Caller) -> None:
@@ -269,7 +254,6 @@ class RequestHead(NamedTuple):
     Attributes:
         rest: bytes that came behind it.
         path: without a query.
-        host: the name or address in ``Host``, in lower case, without a port.
         headers: by their names in lower case; of headers that may be there more than once, one.
         subprotocols: those that the peer knows, in its order.
         bearer: the token that the peer shows, if it does.
@@ -277,7 +261,6 @@ class RequestHead(NamedTuple):
 
     rest: bytes
     path: str
-    host: str
     headers: Mapping[str, str]
     subprotocols: Sequence[str]
     bearer: str | None
@@ -291,7 +274,7 @@ class RequestHead(NamedTuple):
 
     def __repr__(self) -> str:
         """The request without its headers, which have credentials: this may get into a log or a traceback."""
-        return f"RequestHead(path={self.path!r}, host={self.host!r})"
+        return f"RequestHead(path={self.path!r})"
 
 
 async def read_head(stream: trio.abc.ReceiveStream) -> RequestHead | None:
@@ -325,8 +308,8 @@ def _checked(head: Head, rest: bytes) -> RequestHead:
     headers = dict(found)
     refuse_twice([name for name, _ in found], _OF_UPGRADES)
     _check_upgrade(head.method, headers)
-    path, host = head.target.decode().partition("?")[0], host_of(headers.get("host", ""))
-    return RequestHead(rest, path, host, headers, *_subprotocols_and_bearer(headers))
+    host_of(headers.get("host", ""))
+    return RequestHead(rest, head.target.decode().partition("?")[0], headers, *_subprotocols_and_bearer(headers))
 
 
 def acceptance(head: RequestHead, subprotocol: str | None, extensions: list[Extension], term: bytes) -> bytes:
