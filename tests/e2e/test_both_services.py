@@ -21,6 +21,7 @@ from ykactor.core.messages.facts import Audited
 from ykactor.surfaces.admission import slots
 from ykactor.surfaces.admission.caller import Admit, Caller
 from ykactor.surfaces.http import connections
+from ykactor.surfaces.sessions import websocket
 
 GOOD = f"Authorization: Bearer {SECRETS['reader']}"
 UPGRADE = (
@@ -72,6 +73,25 @@ async def test_another_scheme_is_a_bad_bearer() -> None:
             assert await statuses(f"Authorization: {header}") == (401, 401), header
     async with both() as statuses:
         assert await statuses("Authorization: Basic eDp5") == (101, 200)
+
+
+async def test_an_error_of_the_daemon_ends_one_connection_only(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SE-91: whatever was not thought of ends neither service, and the log says where it was, without what it quotes."""
+
+    async def fails(_: object) -> None:
+        raise RuntimeError(SECRETS["reader"])
+
+    async with both() as statuses:
+        with monkeypatch.context() as patched:
+            patched.setattr(websocket, "read_head", fails)
+            patched.setattr(connections.Connection, "serve", fails)
+            with pytest.raises(IndexError):  # there is no answer
+                await statuses()
+        assert await statuses() == (101, 200)
+    assert "connection_failed" in caplog.messages
+    assert SECRETS["reader"] not in caplog.text
 
 
 async def test_what_decides_is_there_once() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
 
@@ -35,21 +35,28 @@ class Listener:
         slots: which a connection takes before it has shown anything.
         serve: serves a connection until nothing more is to be sent; its errors are logged.
         logger: of the service.
+        refused: the event of a request that is refused.
 
     Attributes:
-        refused: the log of what is refused before it is served.
+        handshakes, refused: the logs of TLS that fails, and of requests that are refused.
         failed: the log of errors of the daemon, without what they quote, and not as often as a client likes.
         is_stopping: True if no further connection is accepted.
     """
 
     def __init__(
-        self, admission: Admission, slots: Slots, serve: Callable[[AcceptedConnection], Awaitable[None]], logger: logging.Logger
+        self,
+        admission: Admission,
+        slots: Slots,
+        serve: Callable[[AcceptedConnection], Awaitable[None]],
+        logger: logging.Logger,
+        refused: str,
     ) -> None:
         self.admission = admission
         self.slots = slots
         self.is_stopping = False
         self._serve = serve
-        self.refused = LimitedLog(logger, logging.INFO, "handshake_failed", lines=REFUSED_LINES, within_s=1.0)
+        self.handshakes = LimitedLog(logger, logging.INFO, "handshake_failed", lines=REFUSED_LINES, within_s=1.0)
+        self.refused = LimitedLog(logger, logging.INFO, refused, lines=REFUSED_LINES, within_s=1.0)
         self.failed = LimitedLog(logger, logging.ERROR, "connection_failed", lines=1, within_s=60.0)
         self._no_room = LimitedLog(logger, logging.WARNING, "connection_refused", lines=1, within_s=60.0)
         #: The functions that end what connections are doing.
@@ -121,6 +128,7 @@ class AcceptedConnection:
 
     Attributes:
         admission: of the daemon.
+        listener: that has accepted it.
         transport: what it goes over.
         slot: that it has.
     """
@@ -131,7 +139,7 @@ class AcceptedConnection:
         self.origin = origin
         self.transport = transport
         self.slot = slot
-        self._listener = listener
+        self.listener = listener
 
     async def open(self) -> bool:
         """True if bytes can be sent and received now, False if the client does not speak TLS as it has to.
@@ -142,15 +150,11 @@ class AcceptedConnection:
         try:
             await self.transport.open()
         except TlsError as error:
-            self._listener.refused.log(peer=self.origin.text, reason=str(error))
+            self.listener.handshakes.log(peer=self.origin.text, reason=str(error))
             if error.is_certificate:
                 self.admission.refused_nobody(Role.READER, self.origin, "certificate", str(error))
             return False
         return True
-
-    def ended_by_stop(self, end: Callable[[], None]) -> AbstractContextManager[None]:
-        """The end of the listener calls ``end`` during this block; if it has come before, ``end`` is called at once."""
-        return self._listener.ended_by_stop(end)
 
     def admit(self, asked: Asked, claim: Callable[[Caller], str]) -> Caller:
         """Let a request in (``Admission.admit``)."""
@@ -169,12 +173,12 @@ class AcceptedConnection:
                 raise RefusedError(HTTPStatus.UNAUTHORIZED, caller.revoked, {**SHOW_PROOF, **CLOSES})
 
     def log_refused(self, refused: RefusedError) -> None:
-        """Tell the log that the connection is refused."""
-        self._listener.refused.log(peer=self.origin.text, status=refused.status.value, reason=refused.logged)
+        """Tell the log that a request is refused."""
+        self.listener.refused.log(peer=self.origin.text, status=refused.status.value, reason=refused.logged)
 
     def log_failed(self, errors: BaseException) -> None:
         """Tell the log of an error of the daemon."""
-        self._listener.failed.log(peer=self.origin.text, reason=raised_at(errors))
+        self.listener.failed.log(peer=self.origin.text, reason=raised_at(errors))
 
 
 async def _turn_away(transport: Transport, reason: str) -> None:

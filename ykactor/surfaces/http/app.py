@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
@@ -15,9 +16,13 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
+from ykactor.access.credentials import PageRequest
 from ykactor.access.model import Role
+from ykactor.surfaces.admission.admission import Asked, bearer_of, refuse_twice
+from ykactor.surfaces.admission.listener import CLOSES, AcceptedConnection
 from ykactor.surfaces.http.connections import Application
-from ykactor.surfaces.http.replies import cors, error_page, reply, with_query
+from ykactor.surfaces.http.replies import cors, error_page, reply, value_of, with_query
+from ykactor.surfaces.net.doors import DoorKind
 from ykactor.surfaces.net.requests import RefusedError
 
 #: In a path; of a decoded one everything else is encoded again.
@@ -25,7 +30,7 @@ _PLAIN = "/:@!$&'()*+,;=~"
 
 
 def application(routes: Sequence[Route], files: Sequence[BaseRoute]) -> Application:
-    """The application. The scope of a request has what lets it in: ``state["admission"]`` (``RequestAdmission``).
+    """The application. The scope of a request has the connection that lets it in: ``state["connection"]``.
 
     Who asks is known before anything is answered, but on routes that need no proof (``Route.role``), for ``files``
     that there are, and for ``OPTIONS`` of a route, by which a browser asks whether it may show one (SE-60).
@@ -43,7 +48,7 @@ def application(routes: Sequence[Route], files: Sequence[BaseRoute]) -> Applicat
             await (await _options(Request(scope, receive), "GET, HEAD, OPTIONS, POST"))(scope, receive, send)
             return
         if (found := tree.find(scope["path"])) is None:
-            await scope["state"]["admission"].turn(Request(scope))
+            await scope["state"]["connection"].turn(None)
             await others(scope, receive, send)
             return
         route, scope["path_params"] = found
@@ -65,7 +70,7 @@ async def _response(route: Route, request: Request) -> Response:
 
 async def _options(request: Request, methods: str) -> Response:
     """The methods of a route, or of the server as a whole."""
-    await request.state.admission.turn(request)
+    await request.state.connection.turn(None)
     return Response(status_code=200, headers={"Allow": methods, **cors(methods)})
 
 
@@ -78,14 +83,14 @@ async def _let_in(request: Request, route: Route | None, answer: Endpoint) -> Re
     try:
         try:
             if route is None or route.role is not None:
-                request.state.admission.admit(request, route)
+                _admit(request, route)
         finally:
-            await request.state.admission.turn(request)
+            await request.state.connection.turn(request.scope.get("caller"))
         return await _answered(request, answer)
     except RefusedError as error:
         refused = error
     except Exception as error:
-        request.state.admission.connection.log_failed(error)
+        request.state.connection.log_failed(error)
         refused = RefusedError(500, "an error of the daemon ended the request, its log has the details", {"Connection": "close"})
     return await reply(request, error_page(refused.status, refused.reason), headers=refused.headers)
 
@@ -95,8 +100,50 @@ async def _answered(request: Request, answer: Endpoint) -> Response:
         return await answer(request)
     except RefusedError as error:
         if error.status == 403 and "caller" in request.scope:
-            request.state.admission.refused(request.scope["caller"], request, error)
+            request.state.connection.log_refused(error)
+            request.state.connection.admission.refused(request.scope["caller"], request.scope["path"], error.reason)
         raise
+
+
+#: The statuses of answers that end their connection. Others may have its slot if it shows no identity that may have one.
+_ENDS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+def _admit(request: Request, route: Route | None) -> None:
+    """Let a request in, before anything else of it is looked at; its scope then has the ``caller``. Raises RefusedError."""
+    connection: AcceptedConnection = request.state.connection
+    try:
+        refuse_twice([str(name, "latin-1") for name, _ in request.scope["headers"]])
+        asked = _asked(request, route, connection)
+        slots, is_scrape = connection.admission.slots, asked.role is Role.METRICS
+        claim = partial(slots.claim_requests, connection.slot, is_scrape=is_scrape)
+        request.scope["caller"] = connection.admit(asked, claim)
+    except RefusedError as refused:
+        connection.log_refused(refused)
+        if refused.status in _ENDS:
+            refused.headers = {**refused.headers, **CLOSES}
+        raise
+
+
+def _asked(request: Request, route: Route | None, connection: AcceptedConnection) -> Asked:
+    role = Role.READER if route is None or route.role is None else route.role
+    bearer, cookies = bearer_of(value_of(request, b"authorization")), value_of(request, b"cookie")
+    origin, site, page = value_of(request, b"origin"), value_of(request, b"sec-fetch-site"), None
+    if cookies is not None:
+        page = PageRequest(cookies=cookies, origin=origin, fetch_site=site, is_read=request.method in ("GET", "HEAD"))
+    needs_proof = connection.admission.needs_proof
+    return Asked(
+        target=request.scope["path"],
+        role=role,
+        roles=() if route is None else (role, route.other_role or role),
+        bearer=bearer,
+        page=page,
+        host=value_of(request, b"host"),
+        origin=origin,
+        site=site,
+        may_be_of_page=connection.door.kind is not DoorKind.UNIX and (bearer is None or not needs_proof),
+        has_any_host=needs_proof or (route is not None and route.has_any_host),
+    )
 
 
 async def _not_found(repairs: list[tuple[re.Pattern[str], Route]], request: Request, _: Exception) -> Response:

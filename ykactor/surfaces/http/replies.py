@@ -133,7 +133,7 @@ def sending_of(scope: Scope) -> Sending:
 
 def holder_of(scope: Scope) -> str:
     """The name of the identity whose slot the connection of a request has."""
-    holder: str = scope["state"]["admission"].connection.slot.holder
+    holder: str = scope["state"]["connection"].slot.holder
     return holder
 
 

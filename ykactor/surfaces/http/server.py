@@ -16,15 +16,13 @@ from trio.lowlevel import Abort, RaiseCancelT, Task
 
 from ykactor.actors.gateway import Gateway
 from ykactor.surfaces.admission.admission import Admission
-from ykactor.surfaces.admission.listener import REFUSED_LINES, AcceptedConnection, Listener
-from ykactor.surfaces.http.admission import RequestAdmission
+from ykactor.surfaces.admission.listener import AcceptedConnection, Listener
 from ykactor.surfaces.http.app import application
 from ykactor.surfaces.http.connections import Application, Connection, Receive, Send
 from ykactor.surfaces.http.load import Load, Sending
 from ykactor.surfaces.http.page import WebRoot, page_routes
 from ykactor.surfaces.http.routes import Services, routes
 from ykactor.surfaces.http.session import Websockets
-from ykactor.surfaces.log.logs import LimitedLog
 from ykactor.surfaces.metrics.scrape import Sources
 from ykactor.surfaces.net.doors import HTTP, WS, Door, DoorKind
 
@@ -53,7 +51,7 @@ async def serve_http(
     Error handling: an error in a connection ends that connection only, and is logged.
     """
     server = _Server(app, stopping)
-    listener = Listener(admission, admission.slots.unproven, server.serve, logger)
+    listener = Listener(admission, admission.slots.unproven, server.serve, logger, "request_refused")
     async with trio.open_nursery() as minding:
         minding.start_soon(admission.paces.run)
         minding.start_soon(server.mind)
@@ -70,7 +68,6 @@ class _Server:
         self._arrivals = Arrivals()
         self._stopping = stopping
         self._connections: set[Connection] = set()
-        self._requests_log = LimitedLog(logger, logging.INFO, "request_refused", lines=REFUSED_LINES, within_s=1.0)
 
     async def mind(self) -> None:
         """Let connections go on when something has arrived, and end those that take too long; until cancelled."""
@@ -96,11 +93,11 @@ class _Server:
             await self._sending.send(accepted.slot.holder, length, send)
 
         scheme = "http" if accepted.door.tls is None else "https"
-        state = {"admission": RequestAdmission(accepted, self._requests_log), "sending": self._sending}
+        state = {"connection": accepted, "sending": self._sending}
         connection = Connection(accepted.transport, self._call, scheme, state, self._arrivals.wait, self._stopping, send_large)
         self._connections.add(connection)
         try:
-            with accepted.ended_by_stop(connection.stop_waiting):
+            with accepted.listener.ended_by_stop(connection.stop_waiting):
                 await connection.serve()
         finally:
             self._connections.discard(connection)
@@ -112,7 +109,7 @@ class _Server:
         except* trio.BrokenResourceError:
             pass
         except* Exception as errors:
-            scope["state"]["admission"].connection.log_failed(errors)
+            scope["state"]["connection"].log_failed(errors)
         finally:
             if "caller" in scope:
                 scope["caller"].release()

@@ -84,7 +84,7 @@ async def serve_websockets(
         configs = ConfigUpdates(gateway, admission.audit)
         outliving.start_soon(configs.run)
         server = _Server(gateway, admission, limits or Limits(), outliving, configs, counts or SessionCounts(), stopping)
-        listener = Listener(admission, admission.slots.handshakes, server.serve, logger)
+        listener = Listener(admission, admission.slots.handshakes, server.serve, logger, "handshake_failed")
         await listener.listen(doors, stopping=stopping, stop_s=STOP_S, task_status=task_status)
         outliving.cancel_scope.cancel()
 
@@ -124,7 +124,7 @@ class _Server:
         """The block ends when the handshake takes too long, or the daemon stops."""
         with (
             trio.move_on_after(self._admission.in_force().handshake_seconds) as deadline,
-            accepted.ended_by_stop(deadline.cancel),
+            accepted.listener.ended_by_stop(deadline.cancel),
         ):
             yield
 
@@ -159,7 +159,7 @@ class _Server:
         """Run a session to its end; the code and the reason of the close frame."""
         has_failed = False
         try:
-            with accepted.ended_by_stop(session.stop):
+            with accepted.listener.ended_by_stop(session.stop):
                 await session.run()
         except* ConnectionClosedError:
             pass
