@@ -14,6 +14,7 @@ from ykactor.core.queueing.equivalence import RESERVES, AskQueue, EquivalenceCla
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.ids import QueuePath
+from ykactor.core.values.sorted_list import SortedList
 from ykactor.core.values.times import S_NS
 
 LEAF = QueueUsage(QueueConfig(QueuePath("root.a"), is_parent=False), None)
@@ -188,6 +189,13 @@ def test_an_ask_that_comes_among_those_that_have_tried_has_its_turn(cancelled: t
         asks.remove(order_of(tried[number]))
     asks.add(order_of(come := waiting("t2", 2)), come)
     assert asks.first_eligible(10, chances)[0] is come
+
+
+def test_a_class_has_one_way_in_and_one_way_out() -> None:
+    """Who is in it and at which position is one fact: no method of a list changes the order alone."""
+    of_lists = {name for name in vars(SortedList) if not name.startswith("_")}
+    assert of_lists & set(dir(EquivalenceClass)) == set()
+    assert {"put", "leave"} <= set(dir(EquivalenceClass))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -325,7 +325,7 @@ class Member(Protocol):
 M = TypeVar("M", bound=Member)
 
 
-class EquivalenceClass(SortedList[M]):
+class EquivalenceClass(Generic[M]):
     """The applications of a leaf whose asks of one key succeed or fail together, in the leaf's order: tried and parked as one.
 
     The position of an application in its class may be too early, but never too late. An application that moves back (it got an
@@ -345,6 +345,7 @@ class EquivalenceClass(SortedList[M]):
     """
 
     __slots__ = (
+        "_order",
         "_places",
         "answer",
         "key",
@@ -361,9 +362,10 @@ class EquivalenceClass(SortedList[M]):
     )
 
     def __init__(self, key: ClassKey, number: int) -> None:
-        super().__init__()
         self.key = key
         self.number = number
+        self._order: SortedList[M] = SortedList()
+        #: The positions in the order.
         self._places: dict[M, SortKey] = {}
         self.sort_key: SortKey | None = None
         self.parked = self.stuck = False
@@ -376,6 +378,9 @@ class EquivalenceClass(SortedList[M]):
         #: The queue or tracker that was short when the class was last tried; None if only a node was missing, or before that.
         self.shortage: Shortage | None = None
 
+    def __len__(self) -> int:
+        return len(self._places)
+
     def put(self, application: M) -> None:
         """Add an application, or move it, to the position of its present key."""
         key = application.sort_key
@@ -387,12 +392,12 @@ class EquivalenceClass(SortedList[M]):
         self.representative = None
         self.tried.forget()
         if old is not None:
-            self.remove(old)
-        self.add(key, application)
+            self._order.remove(old)
+        self._order.add(key, application)
 
     def leave(self, application: M) -> None:
         """Take out an application."""
-        self.remove(self._places.pop(application))
+        self._order.remove(self._places.pop(application))
         self.representative = None
 
     def is_new(self) -> bool:
@@ -417,7 +422,7 @@ class EquivalenceClass(SortedList[M]):
         tried = self.tried
         tried.begin(now_ns, turns)
         is_whole, soonest_ns, oldest_ns = tried.up_to is None, tried.until_ns, NEVER
-        for key, application in self.entries(tried.up_to):
+        for key, application in self._order.entries(tried.up_to):
             queue = application.queues[self.key[0]]
             ask, at_ns = queue.first_eligible(now_ns, turns)
             if ask is not None:
@@ -434,18 +439,18 @@ class EquivalenceClass(SortedList[M]):
 
     def head(self) -> M:
         """The representative, else the first application; there must be one."""
-        return self.representative or self._entries[self._start][1]
+        return self.representative or self._order.first()
 
     def head_key(self) -> SortKey | None:
         """The position of the class among the others: that of its head. None when it is empty."""
         if self.representative is not None:
             return self._places[self.representative], self.number
-        entries, start = self._entries, self._start
-        return (entries[start][0], self.number) if start < len(entries) else None
+        first_key = self._order.first_key()
+        return None if first_key is None else (first_key, self.number)
 
     def turn(self) -> SortKey | None:
         """The position of the class by application, then by ask; None when it is empty. It may be too early."""
-        if not self:
+        if not self._places:
             return None
         head = self.head()
         queue = head.queues.get(self.key[0])
