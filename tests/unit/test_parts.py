@@ -14,8 +14,8 @@ from ykactor.core.messages.planned import Budget
 from ykactor.core.objects.commands import SubmitBatch
 from ykactor.core.planner import plan
 from ykactor.core.planner.plan import TRY_WORK
+from ykactor.core.preemption.victims import RunningTasks
 from ykactor.core.quota.limits import QueueLimits, Trackers, in_force
-from ykactor.core.state.state import RunningTasks
 from ykactor.core.values import parts, selector
 from ykactor.core.values.parts import PART_MAX, finished, in_parts, paced, sorted_in_parts
 

@@ -82,7 +82,7 @@ KEPT: dict[str, tuple[str, str, str]] = {
     ),
     "Planner": (
         "",
-        "_placeholders _predicate_client _quotas _reserved _scheduling_states _state _unschedulable preemptor",
+        "_placeholders _predicate_client _reserved _scheduling_states _state _unschedulable preemptor",
         "_search_work",
     ),
 }
@@ -90,7 +90,7 @@ KEPT: dict[str, tuple[str, str, str]] = {
 DERIVED = """
     AccountKey AskQueue BestNodes ChildOrder ChildPlace Effort EquivalenceClass GangPairs Holdings IndexedNode
     Labels LeafOrder Ledger NeedList NodeIndex NodeLog Observer OpenedNodes PendingCauses PendingGang PlaceholderStep Preemptor
-    PriorityBag PromisingNodes QueueLimits QueueNode QueueTree QuotaPreemptionStep QuotaReports Reservation ReservationStep
+    PriorityBag PromisingNodes QueueLimits QueueNode QueueTree QuotaReports Reservation ReservationStep
     ReservedShapes ResourceTypes RunningTasks SchedulerCore SchedulingQueue SchedulingStateStep SortedList Stamp Tasks Tracker
     Trackers Tried UnschedulableStep UnsentPlacements WaitingClasses WaitingGroup Worklist
     _Answers _Group _Heap _Silence

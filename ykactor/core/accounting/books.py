@@ -33,26 +33,19 @@ class ResourceTypes:
         self.counts: dict[str, int] = {}
         self.configured: frozenset[str] = frozenset()
 
-    def add(self, resource: Resource) -> None:
+    def remove(self, resource: Resource) -> None:
+        """Uncount the types of an object that has gone."""
+        self.add(resource, -1)
+
+    def add(self, resource: Resource, step: int = 1) -> None:
         """Count the types of a new object."""
         if resource.keys() <= COMMON_TYPES:
             return
         counts = self.counts
         for name in resource:
             if name not in COMMON_TYPES:
-                counts[name] = counts.get(name, 0) + 1
-
-    def remove(self, resource: Resource) -> None:
-        """Uncount the types of an object that has gone."""
-        if resource.keys() <= COMMON_TYPES:
-            return
-        counts = self.counts
-        for name in resource:
-            if name not in COMMON_TYPES:
-                left = counts[name] - 1
-                if left:
-                    counts[name] = left
-                else:
+                counts[name] = counts.get(name, 0) + step
+                if not counts[name]:
                     del counts[name]
 
     def replace(self, before: Resource, after: Resource) -> None:

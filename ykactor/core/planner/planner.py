@@ -27,7 +27,7 @@ from ykactor.core.objects.registry import Exchange, Send
 from ykactor.core.planner.placeholder_step import PlaceholderStep
 from ykactor.core.planner.plan import TRY_WORK, Plan, PlanEnds
 from ykactor.core.planner.preemption_step import Preemptor
-from ykactor.core.planner.quota_preemption_step import QuotaPreemptionStep
+from ykactor.core.planner.quota_preemption_step import enforce_quotas
 from ykactor.core.planner.reservation_step import ReservationStep
 from ykactor.core.planner.unschedulable_step import UnschedulableStep
 from ykactor.core.queueing.equivalence import HAS_NODE, RESERVES, AskQueue
@@ -60,7 +60,6 @@ class Planner:
         self._state = state
         self._predicate_client = PredicateClient(state.nodes)
         preemptor = self.preemptor = Preemptor(state)
-        self._quotas = QuotaPreemptionStep(state)
         self._reserved = ReservationStep(state, self._predicate_client, preemptor)
         self._placeholders = PlaceholderStep(state, self._predicate_client)
         self._unschedulable = UnschedulableStep(state, self._predicate_client, preemptor)
@@ -96,7 +95,7 @@ class Planner:
         if changes != state.pairs.recalled_at:
             state.pairs.recall(changes)
         if state.enforces_quotas():
-            yield from paced(self._quotas.run(plan))
+            yield from paced(enforce_quotas(state, plan))
             if plan:  # a step that reads the owners needs a plan of its own
                 plan.spend(TRY_WORK * len(plan))
                 return

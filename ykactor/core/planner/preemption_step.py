@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from msgspec import Struct
-
 from ykactor.core.messages import conditions
 from ykactor.core.messages.asks import Ask, Shape, ask_id, shape_of
 from ykactor.core.messages.facts import AskCondition, Fact, Preempted, PreemptionRefused
@@ -45,24 +43,6 @@ LOOK_WORK = 10
 HOPELESS_MAX = 10_000
 
 
-class _Decided(Struct, frozen=True):
-    """A preemption that is decided.
-
-    Attributes:
-        leaf: the queue of the ask.
-        why: what allows it, in a sentence.
-        rejected: nodes that were not chosen, with reasons.
-    """
-
-    ask: Ask
-    leaf: QueueUsage
-    needs: Needs
-    node_id: NodeID
-    victims: list[Victim]
-    why: str
-    rejected: Sequence[tuple[NodeID, str]] = ()
-
-
 class Preemptor:
     """Preempts for asks of one partition."""
 
@@ -88,7 +68,7 @@ class Preemptor:
         known = leaf, shape, ask.priority, reservation.node if reservation else None
         if known in self._hopeless:
             return self._hopeless[known]
-        needs = tuple((name, wanted) for name, wanted in shape[0] if wanted > 0)
+        needs = _needs(ask)
         allowed = trigger(leaf, needs)
         if allowed is None:
             self._hopeless[known] = reasons.NOT_BELOW_GUARANTEE
@@ -104,7 +84,9 @@ class Preemptor:
             self._hopeless[known] = objection
             self._refuse(plan, leaf, ask, objection)
         else:
-            self._carry_out(plan, application, preemption, found, search.rejected)
+            why = reasons.below_guarantee(None if allowed.is_own else allowed.queue.path, allowed.remaining)
+            plan.report(self._entry(plan.now_ns, ask, found, why, search.rejected))
+            self._carry_out(plan, application, ask, found)
         return None
 
     def _note_exchange(self, leaf: QueueNode, victims: list[Victim], lacking: list[str]) -> str:
@@ -130,7 +112,7 @@ class Preemptor:
         """Preempt victims for an ask that requires its node; guarantees and fences do not apply (PE-60 to PE-66)."""
         ask, node, application = reservation.ask, reservation.node, reservation.application
         leaf = self._state.leaf_of(application)
-        wanted = tuple((name, amount) for name, amount in reservation.shape[0] if amount > 0)
+        wanted = _needs(ask)
         tasks = sorted(self._tasks.on(node.node_id, plan.search).tasks, key=lambda task: pinned_order(task, wanted))
         found: list[Victim] = []
 
@@ -146,7 +128,7 @@ class Preemptor:
             self._report_condition(plan, leaf, ask, node.node_id)
             return
         victims = [victim for victim in found if victim.task in chosen]
-        plan.report(self._entry(plan.now_ns, _Decided(ask, leaf, wanted, node.node_id, victims, reasons.REQUIRES_NODE)))
+        plan.report(self._entry(plan.now_ns, ask, Solution(node, victims, has_room=False), reasons.REQUIRES_NODE))
         self._state.preemptions.begin(leaf, application, ask, {})
         self._state.preemptions.cycle_guard.reset()
         _evict(
@@ -186,20 +168,9 @@ class Preemptor:
         is_normal = not reservation.is_pinned() and ask_id(reservation.ask) not in self._state.preemptions.by_ask
         return is_old and is_lower and is_normal
 
-    def _carry_out(
-        self,
-        plan: Plan,
-        application: PendingApplication,
-        preemption: Preemption,
-        found: Solution,
-        rejected: list[tuple[NodeID, str]],
-    ) -> None:
+    def _carry_out(self, plan: Plan, application: PendingApplication, ask: Ask, found: Solution) -> None:
         """Release the victims, reserve the node for the ask, cancel other reservations there (PE-93, PE-50 to PE-52)."""
-        state, node, ask, leaf, needs = self._state, found.node, preemption.ask, preemption.leaf, preemption.needs
-        allowed = preemption.allowed
-        why = reasons.below_guarantee(None if allowed.is_own else allowed.queue.path, allowed.remaining)
-        decided = _Decided(ask, leaf, needs, node.node_id, found.victims, why, rejected)
-        plan.report(self._entry(plan.now_ns, decided))
+        state, node, leaf = self._state, found.node, application.leaf
         given_up: list[Fact] = []
         for reservation in state.reservations.on(node.node_id):
             if reservation.ask is not ask:
@@ -209,18 +180,25 @@ class Preemptor:
         if before is not None:
             given_up.append(state.unreserve(plan.now_ns, before))
         state.preemptions.note_attempt(plan.now_ns, ask)
-        state.preemptions.begin(leaf, application, ask, dict(needs))
+        state.preemptions.begin(leaf, application, ask, dict(_needs(ask)))
         _evict(plan, leaf, ask, found.victims, f"preempting allocations to free up resources to run ask: {ask.allocation_key}")
         reserved = state.reserve(plan.now_ns, application, ask, node)
         if before is None or before.node is not node:  # else the node was reserved for the ask already
             plan.report(*given_up, reserved)
 
-    def _entry(self, now_ns: int, decided: _Decided) -> Preempted:
-        """The fact that records the preemption; made before the victims are released."""
-        leaf = decided.leaf
+    def _entry(
+        self, now_ns: int, ask: Ask, found: Solution, why: str, rejected: Sequence[tuple[NodeID, str]] = ()
+    ) -> Preempted:
+        """The fact that records the preemption; made before the victims are released.
+
+        Args:
+            why: what allows it, in a sentence.
+            rejected: nodes that were not chosen, with reasons.
+        """
+        leaf = self._state.tasks.queue_of(ask)
         freed: dict[QueueUsage, Resource] = {}
         lost: Resource = {}
-        for victim in decided.victims:
+        for victim in found.victims:
             for queue in victim.leaf.path_up:
                 add_to(freed.setdefault(queue, {}), victim.task.resource)
             seconds = (now_ns - self._state.tasks.began_ns(victim.task)) // S_NS
@@ -228,18 +206,23 @@ class Preemptor:
         queues = dict.fromkeys([*leaf.path_up, *freed])
         entry = Preempted(
             now_ns,
-            decided.ask,
+            ask,
             leaf.path,
-            decided.node_id,
-            decided.why,
-            tuple((victim.leaf.path, *ask_id(victim.task)) for victim in decided.victims),
+            found.node.node_id,
+            why,
+            tuple((victim.leaf.path, *ask_id(victim.task)) for victim in found.victims),
             shares(queues, {}, {}),
-            shares(queues, freed, {queue: dict(decided.needs) for queue in leaf.path_up}),
-            tuple(decided.rejected[:REJECTED_MAX]),
+            shares(queues, freed, {queue: dict(_needs(ask)) for queue in leaf.path_up}),
+            tuple(rejected[:REJECTED_MAX]),
             lost,
         )
         self._state.preemptions.counts.note(entry)
         return entry
+
+
+def _needs(ask: Ask) -> Needs:
+    """The amounts of an ask that are above 0."""
+    return tuple((name, wanted) for name, wanted in shape_of(ask)[0] if wanted > 0)
 
 
 def _evict(plan: Plan, leaf: QueueUsage, ask: Ask, victims: list[Victim], message: str) -> None:

@@ -17,50 +17,43 @@ from ykactor.core.values.parts import Steps, in_parts
 from ykactor.core.values.resources import Resource, add_to
 
 
-class QuotaPreemptionStep:
-    """Enforces the quotas of one partition; only in a plan that has decided nothing yet, because the step reads the owners.
+def enforce_quotas(state: SchedulerState, plan: Plan) -> Steps[None]:
+    """Release tasks of every queue whose start time has come; each start is used once.
 
-    It looks at all tasks of a queue, which can be many, and therefore pauses.
+    Queues below one that released tasks follow in the next plan; queues below one that released nothing follow at once. Only in a
+    plan that has decided nothing yet, because the step reads the owners: all tasks of a queue, which can be many.
     """
+    clocks, enforced = state.clocks, list[QueueNode]()
+    while not plan and (due := clocks.due(plan.now_ns)):
+        for queue in due:
+            clocks.forget(queue)
+            yield from _enforce(state, plan, queue)
+        enforced += due
+    for queue in enforced:
+        stays = above_max(state, queue)
+        if stays is not None:
+            plan.report(StaysAboveMax(plan.now_ns, queue.path, stays.amounts, stays.reason))
 
-    def __init__(self, state: SchedulerState) -> None:
-        self._state = state
 
-    def run(self, plan: Plan) -> Steps[None]:
-        """Release tasks of every queue whose start time has come; each start is used once.
-
-        Queues below one that released tasks follow in the next plan; queues below one that released nothing follow at once.
-        """
-        clocks, enforced = self._state.clocks, list[QueueNode]()
-        while not plan and (due := clocks.due(plan.now_ns)):
-            for queue in due:
-                clocks.forget(queue)
-                yield from self._enforce(plan, queue)
-            enforced += due
-        for queue in enforced:
-            stays = above_max(self._state, queue)
-            if stays is not None:
-                plan.report(StaysAboveMax(plan.now_ns, queue.path, stays.amounts, stays.reason))
-
-    def _enforce(self, plan: Plan, queue: QueueNode) -> Steps[None]:
-        amount = preemptable(queue)
-        spared = VictimSet(queue, (), is_own=False)
-        count, victims = 0, list[Victim]()
-        for leaf, part in shares(queue, amount, self._state.tree.children_of()) if amount else ():
-            sorted_parts = []
-            for tasks in in_parts(self._state.tasks.of_leaf(leaf)):
-                possible = [task for task in tasks if self._state.tasks.queue_of_victim(task) is not None]
-                sorted_parts.append(candidates(possible, part, queue.config.max or {}))
-                count += len(sorted_parts[-1])
-                yield len(tasks)
-            rest = dict(part)
-            for some in in_parts(merge(*sorted_parts)):
-                victims += choose(leaf, some, rest, spared)
-                yield len(some)
-            while sorted_parts:  # freeing all at once takes long
-                yield len(sorted_parts.pop())
-        if count:
-            yield from _evict(plan, queue, victims, amount, count)
+def _enforce(state: SchedulerState, plan: Plan, queue: QueueNode) -> Steps[None]:
+    amount = preemptable(queue)
+    spared = VictimSet(queue, (), is_own=False)
+    count, victims = 0, list[Victim]()
+    for leaf, part in shares(queue, amount, state.tree.children_of()) if amount else ():
+        sorted_parts = []
+        for tasks in in_parts(state.tasks.of_leaf(leaf)):
+            possible = [task for task in tasks if state.tasks.queue_of_victim(task) is not None]
+            sorted_parts.append(candidates(possible, part, queue.config.max or {}))
+            count += len(sorted_parts[-1])
+            yield len(tasks)
+        rest = dict(part)
+        for some in in_parts(merge(*sorted_parts)):
+            victims += choose(leaf, some, rest, spared)
+            yield len(some)
+        while sorted_parts:  # freeing all at once takes long
+            yield len(sorted_parts.pop())
+    if count:
+        yield from _evict(plan, queue, victims, amount, count)
 
 
 def _evict(plan: Plan, queue: QueueNode, victims: list[Victim], amount: Resource, count: int) -> Steps[None]:

@@ -13,7 +13,7 @@ Classes that cannot be placed are parked and cost nothing until they are tried a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ykactor.core.messages.asks import Ask, ask_id, shape_of
@@ -21,11 +21,10 @@ from ykactor.core.messages.facts import Fact, Reserved, Unreserved
 from ykactor.core.messages.states import WINDING_UP, ApplicationState
 from ykactor.core.nodes.index import IndexedNode, NodeIndex
 from ykactor.core.nodes.reservations import RESERVATION_DELAY_NS, Reservation, Reservations
-from ykactor.core.objects.application import Application
-from ykactor.core.objects.node import NodeCore
 from ykactor.core.objects.registry import Registry
 from ykactor.core.preemption.attempts import PreemptionAttempts
 from ykactor.core.preemption.quota import QuotaClocks
+from ykactor.core.preemption.victims import RunningTasks
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.tree import QueueNode, QueueTree
 from ykactor.core.quota.ledger import Ledger, QueueUsage
@@ -35,44 +34,6 @@ from ykactor.core.values.resources import Resource
 from ykactor.core.values.times import NEVER
 from ykactor.core.waiting.quota_reports import QuotaReports
 from ykactor.core.waiting.scheduling_states import SchedulingStates
-
-
-class RunningTasks:
-    """A read-only view of nodes and leaves."""
-
-    def __init__(self, registry: Registry, applications: Mapping[ApplicationID, PendingApplication]) -> None:
-        self._registry = registry
-        self._applications = applications
-
-    def on_node(self, node_id: NodeID) -> NodeCore:
-        """The owner of a node."""
-        return self._registry.nodes[node_id]
-
-    def began_ns(self, task: Ask) -> int:
-        """The time when a task began to run, in ns."""
-        return self._owner_of(task).tasks.began_ns[task.allocation_key]
-
-    def queue_of(self, task: Ask) -> QueueUsage:
-        """The queue of a task's application."""
-        return self._applications[task.application_id].leaf
-
-    def queue_of_victim(self, task: Ask) -> QueueUsage | None:
-        """The queue of a task that may be preempted; None for one that may not (PE-30).
-
-        A possible victim runs, requires no node, and is not being released.
-        """
-        owner, key = self._owner_of(task), task.allocation_key
-        is_possible = key in owner.tasks.allocations and key not in owner.tasks.released and shape_of(task)[1] is None
-        return self.queue_of(task) if is_possible else None
-
-    def of_leaf(self, leaf: QueueUsage) -> Iterator[Ask]:
-        """The tasks of a leaf; lazily, because they can be many."""
-        owners = self._registry.leaf(leaf.path).applications.values()
-        return (task for owner in owners for task, _ in owner.tasks.allocations.values())
-
-    def _owner_of(self, task: Ask) -> Application:
-        application = self._applications[task.application_id]
-        return self._registry.leaf(application.leaf.path).applications[application.application_id]
 
 
 class GangPairs:
