@@ -70,15 +70,13 @@ class _Silence(NamedTuple):
 class _Answers:
     """The answers to one question, by node."""
 
-    __slots__ = ("asked", "passed", "refused", "silent", "uses")
+    __slots__ = ("asked", "passed", "refused", "silent")
 
     def __init__(self) -> None:
         #: Waiting for an answer, with the time at which the node counts as refused.
         self.asked: dict[NodeID, int] = {}
-        #: A dict, because its order is that of the answers.
-        self.passed: dict[NodeID, None] = {}
-        #: The remaining uses of nodes that passed for a number of placements only.
-        self.uses: dict[NodeID, int] = {}
+        #: In the order of the answers, with the number of placements that the answer still holds for; None is any number.
+        self.passed: dict[NodeID, int | None] = {}
         #: With the reason.
         self.refused: dict[NodeID, str] = {}
         #: The nodes that were refused as ``NO_ANSWER``, also while they are asked about again.
@@ -161,7 +159,7 @@ class Predicates:
             return None
         again_ns, silences = answers.silent.get(node_id, _Silence())
         has_passed, refusal = node_id in answers.passed, answers.refused.get(node_id)
-        uses = answers.uses.get(node_id)
+        uses = answers.passed.get(node_id)
         return Answer(answers.asked.get(node_id), has_passed, uses, refusal, again_ns, silences)
 
     # ---- asking
@@ -216,8 +214,7 @@ class Predicates:
         if error:
             answers.refused[node_id] = error
         else:
-            answers.passed[node_id] = None
-            self._count_uses(answers, node_id, uses)
+            self._pass(answers, node_id, uses)
             self.readmissions += is_news and not self.is_answered  # without a service what is not known is refused
         self._known_count += 1
         self.changes += is_news
@@ -227,20 +224,19 @@ class Predicates:
         """Use up one placement of each answer about the class and node that holds for a number of them (SC-160)."""
         for question in ((predicate, True), (predicate, False)):
             answers = self._answers.get(question, _NO_ANSWERS)
-            left = answers.uses.get(node_id)
+            left = answers.passed.get(node_id)
             if left is None:
                 continue
             if left > 1:
                 self._note(question, node_id)
-                answers.uses[node_id] = left - 1
+                answers.passed[node_id] = left - 1
             else:
                 self._drop(question, answers, node_id)
                 self.changes += 1
 
-    def _count_uses(self, answers: _Answers, node_id: NodeID, uses: int | None) -> None:
-        if uses is not None:
-            answers.uses[node_id] = uses
-            self.counted += 1
+    def _pass(self, answers: _Answers, node_id: NodeID, uses: int | None) -> None:
+        answers.passed[node_id] = uses
+        self.counted += uses is not None
 
     def forget(self, predicate: str, node_id: NodeID | str) -> None:
         """Forget the answers about this class on this node; either may be empty, which means all. O(classes)."""
@@ -266,8 +262,7 @@ class Predicates:
         """Restore an answer to a question about a node."""
         answers = self._answers.setdefault(question, _Answers())
         if answer.has_passed:
-            answers.passed[node_id] = None
-            self._count_uses(answers, node_id, answer.uses)
+            self._pass(answers, node_id, answer.uses)
         if answer.refusal is not None:
             answers.refused[node_id] = answer.refusal
         self._known_count += answer.has_passed + (answer.refusal is not None)
@@ -349,9 +344,7 @@ class Predicates:
         before = len(answers)
         if answers.asked.pop(node_id, None) is not None:
             self._open_count -= 1
-        answers.passed.pop(node_id, None)
-        if answers.uses.pop(node_id, None) is not None:
-            self.counted -= 1
+        self.counted -= answers.passed.pop(node_id, None) is not None
         if answers.refused.pop(node_id, None) is not None:
             self.readmissions += 1
         answers.silent.pop(node_id, None)

@@ -444,7 +444,7 @@ class PromisingNodes:
         """
         kept = self._up_to_date(search, shape, spend)
         usable = [node for node in reserved if node in kept.reserved]
-        ranked = [(rank, node) for node in usable if (rank := search.rank(node, self._tasks_on(node, spend))) is not None]
+        ranked = [(rank, node) for node in usable if (rank := search.rank(node, self._tasks.on(node.node_id, spend))) is not None]
         order = ((rank, node) for node in kept.order if (rank := kept.ranks[node]) is not None)
         return len(kept.ranks) + len(usable), heapq.merge(order, sorted(ranked, key=lambda entry: entry[0]))
 
@@ -482,9 +482,6 @@ class PromisingNodes:
         if node.reserved:
             kept.reserved[node] = None
             return
-        rank = kept.ranks[node] = search.rank(node, self._tasks_on(node, spend))
+        rank = kept.ranks[node] = search.rank(node, self._tasks.on(node.node_id, spend))
         if rank is not None:
             kept.order.add(rank, node)
-
-    def _tasks_on(self, node: IndexedNode, spend: Callable[[int], None]) -> NodeTasks:
-        return self._tasks.on(node.node_id, spend)

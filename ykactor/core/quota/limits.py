@@ -16,7 +16,7 @@ from ykactor.core.config.access import Principal, PrincipalKind, UserGroups
 from ykactor.core.config.model import Limit
 from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.parts import Steps
-from ykactor.core.values.resources import Resource, add_to, lacking, subtract_from
+from ykactor.core.values.resources import Resource, add_to, first_exceeded, subtract_from
 
 #: All users or groups that are not named.
 _OTHERS = "*"
@@ -76,7 +76,7 @@ class Tracker:
 
     def shortage(self, items: tuple[tuple[str, int], ...]) -> str | None:
         """The first type of an ask that does not fit; None when all do."""
-        return lacking(self.max, self.allocated, items)
+        return first_exceeded(self.max, self.allocated, items)
 
     def slots_used(self) -> int:
         """The number of applications that count as running."""

@@ -8,7 +8,7 @@ from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.quota.limits import keep_group
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import ApplicationID, QueuePath
-from ykactor.core.values.resources import lacking
+from ykactor.core.values.resources import first_exceeded
 
 
 def objection(state: SchedulerState, application_id: ApplicationID, path: QueuePath) -> str:
@@ -25,7 +25,7 @@ def _quota_objection(leaf: QueueUsage, target: QueueUsage, application: PendingA
             break
         if needs_slot and queue.lacks_slot(application.application_id):
             return f"queue {queue.path} has no room for one more running application"
-        missing = lacking(queue.max, queue.allocated, application.allocated.items())
+        missing = first_exceeded(queue.max, queue.allocated, application.allocated.items())
         if missing is not None:
             return f"queue {queue.path} has not enough {missing} left for what the application uses"
     return ""
@@ -43,7 +43,7 @@ def _limit_objection(state: SchedulerState, target: QueueUsage, application: Pen
         where = f"the limit of {tracker.whose} in {tracker.path}"
         if application.counted_as_running and tracker.lacks_slot(application.application_id):
             return f"{where} has no room for one more application"
-        missing = lacking(tracker.max, tracker.allocated, application.allocated.items())
+        missing = first_exceeded(tracker.max, tracker.allocated, application.allocated.items())
         if missing is not None:
             return f"{where} has not enough {missing} left for what the application uses"
     return ""

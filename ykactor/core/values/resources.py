@@ -64,8 +64,8 @@ def fits(larger: Resource, smaller: Resource) -> bool:
     return True
 
 
-def lacking(limit: Resource | None, used: Resource, more: Iterable[tuple[str, int]]) -> str | None:
-    """The first type of which ``more`` does not fit in a limit, in which absent types are unlimited; None when all fit."""
+def first_exceeded(limit: Resource | None, used: Resource, more: Iterable[tuple[str, int]]) -> str | None:
+    """The first type whose limit ``more`` would exceed; a type absent from the limit is unlimited. None when all fit."""
     if limit is not None:
         for name, quantity in more:
             if quantity and name in limit and used.get(name, 0) + quantity > limit[name]:

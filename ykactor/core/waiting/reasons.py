@@ -164,8 +164,7 @@ def gives_back_at(start_ns: int) -> str:
 
 def guarded_by(guarded: Sequence[str]) -> str:
     """Guarantees keep a queue from giving back; ``guarded`` has sentences of the function of this name."""
-    more = f" and {len(guarded) - NAMES_MAX} more" if len(guarded) > NAMES_MAX else ""
-    return f"nothing is taken because {', '.join(guarded[:NAMES_MAX])}{more}"
+    return f"nothing is taken because {some(guarded)}"
 
 
 def guarded(name: str, missing: int, path: str) -> str:
