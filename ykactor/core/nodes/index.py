@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
@@ -43,46 +44,33 @@ READY_WORK = 5_000
 Entry = tuple[Any, ...]
 
 
+@dataclass(slots=True, eq=False)
 class IndexedNode:
     """A node as the planner sees it: charged with placements that are not yet settled.
 
     Attributes:
-        attributes: those that were ``reported``, and the node's own name (``selector.NODE_ID``).
         available: base units; a type that is absent or negative counts as 0.
+        attributes: those that were ``reported``, and the node's own name (``selector.NODE_ID``).
+        weights: (type, weight, capacity) of the types that count, in name order (PR-64).
         reserved: True if the node is reserved for asks.
-        place: (score, node id), the position of the node in the order.
         offered: True if asks that require no node may run here: the node is schedulable and not reserved (SC-40, SC-41).
+        place: (score, node id), the position of the node in the order.
         version: from one counter of the index, so that a node that was removed and added again is not mistaken for the old one.
         revision: that of the ``NodeCore`` when ``available`` was read, for ``PlaceBatch``.
     """
 
-    __slots__ = (
-        "attributes",
-        "available",
-        "capacity",
-        "node_id",
-        "offered",
-        "place",
-        "reported",
-        "reserved",
-        "revision",
-        "schedulable",
-        "version",
-        "weights",
-    )
-
-    def __init__(self, node_id: NodeID) -> None:
-        self.node_id = node_id
-        self.available: Resource = {}
-        self.capacity: Resource = {}
-        self.attributes: dict[str, str] = {}
-        self.reported: dict[str, str] | None = None
-        #: (type, weight, capacity) of the types that count, in name order (PR-64).
-        self.weights: list[tuple[str, float, float]] = []
-        self.schedulable = self.reserved = self.offered = False
-        self.place: tuple[float, NodeID] = (0.0, node_id)
-        self.version = 0
-        self.revision = 0
+    node_id: NodeID
+    available: Resource = field(default_factory=dict)
+    capacity: Resource = field(default_factory=dict)
+    attributes: dict[str, str] = field(default_factory=dict)
+    reported: dict[str, str] | None = None
+    weights: list[tuple[str, float, float]] = field(default_factory=list)
+    schedulable: bool = False
+    reserved: bool = False
+    offered: bool = False
+    place: tuple[float, NodeID] = (0.0, NodeID(""))
+    version: int = 0
+    revision: int = 0
 
     def fits(self, items: tuple[tuple[str, int], ...], selector: Selector) -> bool:
         """True if the ask fits in the available amounts (SC-42), and its selector matches the node."""

@@ -67,20 +67,20 @@ class _Silence(NamedTuple):
     times: int = 0
 
 
-class _Answers:
-    """The answers to one question, by node."""
+class _Answers(Struct, eq=False):
+    """The answers to one question, by node.
 
-    __slots__ = ("asked", "passed", "refused", "silent")
+    Attributes:
+        asked: waiting for an answer, with the time at which the node counts as refused.
+        passed: in the order of the answers, with the number of placements that the answer still holds for; None is any number.
+        refused: with the reason.
+        silent: the nodes that were refused as ``NO_ANSWER``, also while they are asked about again.
+    """
 
-    def __init__(self) -> None:
-        #: Waiting for an answer, with the time at which the node counts as refused.
-        self.asked: dict[NodeID, int] = {}
-        #: In the order of the answers, with the number of placements that the answer still holds for; None is any number.
-        self.passed: dict[NodeID, int | None] = {}
-        #: With the reason.
-        self.refused: dict[NodeID, str] = {}
-        #: The nodes that were refused as ``NO_ANSWER``, also while they are asked about again.
-        self.silent: dict[NodeID, _Silence] = {}
+    asked: dict[NodeID, int] = {}
+    passed: dict[NodeID, int | None] = {}
+    refused: dict[NodeID, str] = {}
+    silent: dict[NodeID, _Silence] = {}
 
     def __len__(self) -> int:
         return len(self.asked) + len(self.passed) + len(self.refused)

@@ -74,17 +74,14 @@ def _age_rank(created_ns: int, *, has_room: bool) -> int:
 KindKey = tuple[str, int, tuple[tuple[str, int], ...]]
 
 
-class TaskKind:
+class TaskKind(Struct, eq=False, weakref=True):
     """Tasks of one application with equal priority and size: if the laws protect one of them, they protect all.
 
     Attributes:
         example: one of these tasks; it may have ended since.
     """
 
-    __slots__ = ("__weakref__", "example")
-
-    def __init__(self, example: Ask) -> None:
-        self.example = example
+    example: Ask
 
 
 class NodeTasks:
