@@ -179,15 +179,10 @@ class BestNodes:
     def __init__(self, index: NodeIndex, rank: Callable[[Shape, list[IndexedNode]], list[Entry]]) -> None:
         self._index = index
         self._rank = rank
-        #: In the order in which they were used last.
-        self._heaps: dict[Shape, _Heap] = {}
+        #: In the order in which they were used last; for their shapes ``first`` is cheap, unless they are far behind.
+        self.heaps: dict[Shape, _Heap] = {}
         #: The sum of ``made_with`` of all heaps.
         self._entries = 0
-
-    def has(self, shape: Shape) -> bool:
-        """True if ``first`` is cheap: there is a heap, which is not far behind."""
-        heap = self._heaps.get(shape)
-        return heap is not None and not self._is_behind(heap)
 
     def work(self, shape: Shape) -> int:
         """The work units of ``first``, unless ``prepare`` has done the work."""
@@ -220,12 +215,12 @@ class BestNodes:
 
     def _usable(self, shape: Shape) -> _Heap | None:
         """The heap of a shape; None if it is to be built: it is too large or too far behind, or nodes are no longer refused."""
-        heap = self._heaps.get(shape)
-        if heap is None or len(heap.entries) > 2 * len(self._index.nodes) + SPARE or self._is_behind(heap):
+        heap = self.heaps.get(shape)
+        if heap is None or len(heap.entries) > 2 * len(self._index.nodes) + SPARE or self.is_behind(heap):
             return None
         return heap if not shape[3] or heap.readmissions == self._index.predicates.readmissions else None
 
-    def _is_behind(self, heap: _Heap) -> bool:
+    def is_behind(self, heap: _Heap) -> bool:
         """True if applying the log costs more than building the heap again, or entries are no longer remembered."""
         index = self._index
         return index.changed.count - heap.log_end > min(2 * len(index.nodes) + SPARE, CHANGED_MAX)
@@ -240,7 +235,7 @@ class BestNodes:
 
     def _add(self, shape: Shape, heap: _Heap | None, ranked: list[Entry]) -> _Heap:
         """Add nodes to a heap, or to a new one. Heaps that are too far behind are dropped, with the removed nodes in them."""
-        before = self._heaps.pop(shape, None)
+        before = self.heaps.pop(shape, None)
         if heap is None:
             heapq.heapify(ranked)
             heap = _Heap(ranked, self._index.predicates.readmissions)
@@ -248,10 +243,10 @@ class BestNodes:
             for entry in ranked:
                 heapq.heappush(heap.entries, entry)
         heap.log_end = self._index.changed.count
-        self._heaps[shape] = heap
+        self.heaps[shape] = heap
         self._entries += heap.made_with - (0 if before is None else before.made_with)
-        while len(self._heaps) > 1 and (self._entries > ENTRIES_MAX or self._is_behind(next(iter(self._heaps.values())))):
-            self._entries -= self._heaps.pop(next(iter(self._heaps))).made_with
+        while len(self.heaps) > 1 and (self._entries > ENTRIES_MAX or self.is_behind(next(iter(self.heaps.values())))):
+            self._entries -= self.heaps.pop(next(iter(self.heaps))).made_with
         return heap
 
 
@@ -390,7 +385,8 @@ class NodeIndex:
         Nodes that the predicate service has refused are skipped. The node that is returned may still be without an answer:
         see ``predicates.verdict``.
         """
-        if self._fitting.has(shape):
+        heap = self._fitting.heaps.get(shape)
+        if heap is not None and not self._fitting.is_behind(heap):
             return self._fitting.first(shape)
         items, _, selector, predicate = shape
         labelled = self._labels.meeting(selector) if selector else None
