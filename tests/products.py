@@ -11,10 +11,11 @@ import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from types import FrameType, FunctionType, ModuleType
-from typing import Any, NamedTuple, Self
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
 
 import msgspec
+from costs import Calls
 from msgspec import Struct, inspect, structs
 
 from ykactor.core.inspection.snapshot import partition_state
@@ -330,21 +331,6 @@ def _referents(found: object) -> Iterable[object]:
     return gc.get_referents(found)
 
 
-class _Calls:
-    """Counts calls of functions, those of C too."""
-
-    def __enter__(self) -> Self:
-        self.count = 0
-        sys.setprofile(self._note)
-        return self
-
-    def _note(self, frame: FrameType, event: str, _: object) -> None:
-        self.count += event in ("call", "c_call")
-
-    def __exit__(self, *_: object) -> None:
-        sys.setprofile(None)
-
-
 class Product(NamedTuple):
     """The cost of two axes for each pair of their items, beyond what each costs alone."""
 
@@ -378,7 +364,7 @@ LEAST = Cost(held=24, calls=0.5, snapshot=2, rows=2, metrics=2)
 
 def products(pairs: Iterable[tuple[str, str]], count: int, *, counts_calls: bool) -> Iterator[Product]:
     """The costs that grow with the product of two axes: with twice as many items of both, more than three times as much."""
-    costs = _Costs(count, _Calls if counts_calls else nullcontext)
+    costs = _Costs(count, Calls if counts_calls else nullcontext)
     for pair in pairs:
         few, many = costs.together(1, *pair), costs.together(2, *pair)
         for name, least in zip(Cost._fields, LEAST, strict=True):

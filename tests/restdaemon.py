@@ -40,7 +40,7 @@ class Answer:
 
 
 def request(port: int, method: str, path: str, headers: dict[str, str], body: bytes | None = None) -> Answer:
-    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request(method, path, body, headers)
         return Answer(connection.getresponse())

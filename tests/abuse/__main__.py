@@ -8,6 +8,7 @@ from itertools import combinations
 from pathlib import Path
 
 import trio
+from costs import loop_s
 from crowds import crowd
 from extremes import extremes
 from floods import floods
@@ -19,10 +20,9 @@ from slowpeers import many_connections, slow_peers
 from target import Target, target
 from watched import HELD_S
 
-#: How long a calm client waits for 99 of 100 answers beside any flood, at most.
-P99_MAX_S = 0.05
-#: How long entries may hold the loop that are as large as they may be.
-LARGE_HELD_S = 0.05
+#: How long a flood, and entries that are as large as they may be, hold the loop, at most: no longer than loops of so many steps
+#: take, which is about 20 ms and 50 ms.
+FLOOD_HELD_STEPS, LARGE_HELD_STEPS = 1_200_000, 3_000_000
 #: Messages that are decoded, and those that are sent to a daemon.
 DECODED, SENT = 900_000, 100_000
 QUEUE_FILES = 100_000
@@ -56,17 +56,17 @@ def main() -> None:
 
 
 async def calm_beside_floods(abused: Target) -> str:
-    """The times are those of a quiet machine."""
-    figures, worst_s = await floods(abused, 1000)
-    assert worst_s < P99_MAX_S, figures
-    assert not abused.check(), f"found {abused.daemon.logged('held')}, expected no hold of more than {HELD_S} s"
-    return f"{figures}; no hold is longer than {1e3 * HELD_S:.0f} ms"
+    """On a machine that does nothing else the ratio is about 50 ms."""
+    figures = await floods(abused, 1000, ratio_max=35)
+    longest_s = abused.check()
+    assert longest_s <= max(HELD_S, loop_s(FLOOD_HELD_STEPS)), f"{figures}: {abused.daemon.logged('held')}"
+    return f"{figures}; the longest hold is {1e3 * longest_s:.0f} ms"
 
 
 async def all_entries(abused: Target) -> str:
     """Thousands of large entries at once."""
     figures = await large_entries(abused, 1)
-    assert abused.check() < LARGE_HELD_S, figures
+    assert abused.check() < loop_s(LARGE_HELD_STEPS), figures
     return figures
 
 

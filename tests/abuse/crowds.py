@@ -24,7 +24,7 @@ STALLING_BYTES = 2 * 2**20
 #: Memory for all events that the feed keeps, as they are and encoded, and for each follower.
 FEED_BYTES, FOLLOWER_BYTES = 2**27, 2**17
 #: A stalled follower is dropped after ``send_s``; a busy machine may be late.
-LATE_S = 20.0
+LATE_S = 60.0
 
 
 class _Event(msgspec.Struct):
@@ -103,7 +103,8 @@ async def crowd(abused: Target, followers: int, stalled: int, requests: int) -> 
             await _play(abused, rm, readers, 1)
             nursery.cancel_scope.cancel()
     ratio, cpu_ratio = together_s / alone_s, together_cpu_s / alone_cpu_s
-    assert min(ratio, cpu_ratio) < 2, f"the others are {ratio:.1f} times as slow, with {cpu_ratio:.1f} times the CPU time"
+    told = f"the others are {ratio:.1f} times as slow, with {cpu_ratio:.1f} times the CPU time"
+    assert together_s < 2 * alone_s or together_cpu_s < 2 * alone_cpu_s, told
     rate = requests * NODES / together_s
     return (
         f"{followers} followers with {stalled} stalled: the others get {rate:.0f} events/s each, {1 / ratio:.2f} of the rate"

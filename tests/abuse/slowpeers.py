@@ -15,7 +15,7 @@ from ykactor.access.limits import Limits as AccessLimits
 from ykactor.surfaces.sessions.peer import Limits
 
 #: What the daemon may take longer than its own limits on a busy machine.
-LATE_S = 15.0
+LATE_S = 60.0
 #: Memory that one peer may cost: what the daemon has for a connection, and for the half of a message.
 PEER_BYTES = 2**18
 #: How far memory may be from where it was: the allocator keeps some.

@@ -46,8 +46,8 @@ PHASES = {
     POWER: 4,
     RESTORED: 2,
 }
-#: The longest life.
-LIFE_S = 30.0
+#: The longest life, which only ends what hangs.
+LIFE_S = 180.0
 #: How long a fault is waited for that may never come; a commit always comes.
 FAULT_S = 1.0
 #: What a life achieves before it may end, however slow the machine is: ten to so many requests answered, and under load so many

@@ -172,7 +172,7 @@ async def test_the_end_waits_for_the_disk() -> None:
 async def test_a_dead_disk_does_not_keep_the_daemon(
     events_max: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It ends in its usual time, and says how much was not durable."""
+    """It ends although the disk never answers, and says how much was not durable."""
     monkeypatch.setattr("ykactor.actors.journal.EVENTS_MAX", events_max)
     monkeypatch.setattr(daemon_module, "PARTITIONS_STOP_S", 0.3)
     monkeypatch.setattr("ykactor.surfaces.sessions.websocket.STOP_S", 0.3)
@@ -184,10 +184,8 @@ async def test_a_dead_disk_does_not_keep_the_daemon(
             await rm.send(NODE)
             while not daemon.registry("default").nodes:
                 await trio.lowlevel.checkpoint()
-            began = trio.current_time()
             daemon.stop()
             await daemon.stopped.wait()
-            assert trio.current_time() - began < 5
     (line,) = (record for record in caplog.records if record.message == "not_durable")
     keys = vars(line)["keys"]
     assert keys["events"] > 0

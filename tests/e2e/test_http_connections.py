@@ -81,8 +81,7 @@ async def test_answers_follow_requests(monkeypatch: pytest.MonkeyPatch, sent: by
     """SE-91, SE-96: in their order, each to its end; where that is unknown, the connection ends."""
     monkeypatch.setattr("ykactor.surfaces.http.configuration.BODY_S", 0.3)
     async with rest_daemon() as rest:
-        with trio.fail_after(5):
-            answer = await rest.send(sent)
+        answer = await rest.send(sent)
         assert [int(status) for status in re.findall(rb"HTTP/1.1 (\d+) \r\n", answer)] == statuses
         assert answer.count(b"connection: close\r\n") <= 1
         assert b"connection: close\r\n" in answer.rpartition(b"HTTP/1.1 ")[2]

@@ -45,7 +45,7 @@ class Proxy:
         return await trio.to_thread.run_sync(partial(self._ask, path, method, shown))
 
     def _ask(self, path: str, method: str, headers: dict[str, str]) -> Answer:
-        connection = HTTPSConnection("localhost", self.port, timeout=30, context=self._trusted)
+        connection = HTTPSConnection("localhost", self.port, timeout=60, context=self._trusted)
         try:
             connection.request(method, path, headers={"Host": NAME, **headers})
             return Answer(connection.getresponse())

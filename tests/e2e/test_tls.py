@@ -250,7 +250,7 @@ async def test_what_is_no_tls(tls: TlsFiles, caplog: pytest.LogCaptureFixture, d
     async with running_daemon(
         tls=tls, limits=Limits(close_s=60.0), in_force=partial(AccessLimits, handshake_seconds=60)
     ) as daemon:
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             for _ in range(3):
                 async with await trio.open_tcp_stream("127.0.0.1", port_of(daemon)) as stream:
                     await stream.send_all(data)
@@ -272,7 +272,7 @@ async def test_a_slow_handshake(tls: TlsFiles, begins_with: Callable[[], bytes])
     async with running_daemon(tls=tls, limits=Limits(close_s=0.1), in_force=partial(AccessLimits, handshake_seconds=1)) as daemon:
         async with await trio.open_tcp_stream("127.0.0.1", port_of(daemon)) as stream:
             await stream.send_all(begins_with())
-            with trio.fail_after(30):
+            with trio.fail_after(60):
                 await until_end(stream)
 
 
@@ -282,7 +282,7 @@ async def test_unfinished_handshakes_keep_nobody_out(authority: Authority, tls: 
     async with running_daemon(tls=tls) as daemon, AsyncExitStack() as stack:
         for stream in await streams_to(daemon, 100, stack):
             await stream.send_all(begun[:100])
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             await register(url_of(daemon), tls=client)
 
             async def ask(tcp: trio.SocketStream) -> None:

@@ -65,7 +65,7 @@ class Cluster:
     def bound(self) -> dict[str, str]:
         return {name: body["spec"]["nodeName"] for name, body in self.pods().items() if body["spec"].get("nodeName")}
 
-    async def until(self, holds: Callable[[], bool], seconds: float = 20) -> None:
+    async def until(self, holds: Callable[[], bool], seconds: float = 60) -> None:
         """Wait until the cluster is like this."""
         with trio.move_on_after(seconds):
             while not holds():  # noqa: ASYNC110
@@ -76,11 +76,10 @@ class Cluster:
     async def quiet(self) -> None:
         """Wait until both sides know the same, and all that fits is bound."""
         store, found = self.server.store, list[str]()
-        for _ in range(300):
-            found = differences(store.all("pods", "team"), store.all("nodes", ""), await state_of(self.daemon_url))
-            if not found:
-                return
-            await trio.sleep(0.05)
+        with trio.move_on_after(60):
+            while found := differences(store.all("pods", "team"), store.all("nodes", ""), await state_of(self.daemon_url)):  # noqa: ASYNC110
+                await trio.sleep(0.05)
+            return
         raise AssertionError("\n".join([*found[:20], *self.said[-20:]]))
 
     @asynccontextmanager

@@ -37,9 +37,9 @@ _TYPES: dict[str, type] = {
     "Status": model.Status,
 }
 #: Events of a watch that are not there after this time never come.
-_EVENTS_S = 5.0
+_EVENTS_S = 60.0
 #: A watch that the server ends has ended after this time, the longest by itself after 7 s.
-_END_S = 30.0
+_END_S = 60.0
 
 
 def load(path: Path) -> list[Step]:

@@ -31,7 +31,7 @@ def resize(cluster: Cluster, name: str, cpu: str) -> None:
 
 async def until_used(cluster: Cluster, cpu: int) -> None:
     """Wait until this is in use for the daemon."""
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         while (await used(cluster)) != cpu:  # noqa: ASYNC110
             await trio.sleep(0.02)
 

@@ -169,7 +169,7 @@ async def test_a_wrong_configuration_is_followed_by_a_right_one(tmp_path: Path) 
         delete(cluster, [pod for pod in cluster.server.store.all("pods", "team") if pod["spec"].get("nodeName")][:5])
         await cluster.quiet()
         configure(cluster, TREE.replace('submitacl: "*"', 'submitacl: "*", queues: [{name: other}]'))
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             while "root.other" not in (await state_of(cluster.daemon_url))["queues"]:  # noqa: ASYNC110
                 await trio.sleep(0.05)
 

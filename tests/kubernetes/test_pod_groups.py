@@ -1,8 +1,6 @@
 """PodGroups: gangs whose room is held by asks without pods."""
 
-import gc
-import time
-
+from costs import is_linear
 from dialogue import Dialogue
 from msgspec import convert, structs
 from objects import changed, group, node, pod
@@ -87,16 +85,10 @@ def test_pods_of_an_earlier_life_of_the_group_are_no_members() -> None:
 def test_a_large_group_is_looked_at_once_in_a_report() -> None:
     """Not once for each of its members: that would take longer than a Lease can wait."""
 
-    def report_s(count: int) -> float:
-        dialogue = Dialogue(node("n1"), group("pg", count + 1), *(pod(f"m{number}", **IN_GROUP) for number in range(count)))
-        gc.collect()  # what other tests have left is not looked at meanwhile
-        gc.disable()
-        began_s = time.process_time()
-        dialogue.register()
-        gc.enable()
-        return time.process_time() - began_s
+    def large(count: int) -> Dialogue:
+        return Dialogue(node("n1"), group("pg", count + 1), *(pod(f"m{number}", **IN_GROUP) for number in range(count)))
 
-    assert report_s(1600) < 4 * 3 * report_s(400)
+    assert is_linear(Dialogue.register, large, 100, repeat=1)
 
 
 def test_room_on_a_node_that_goes_is_asked_for_again() -> None:

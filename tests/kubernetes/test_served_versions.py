@@ -37,7 +37,7 @@ async def watching(server: FakeServer) -> AsyncIterator[Adapter]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         while not holds():  # noqa: ASYNC110
             await trio.sleep(0.01)
 

@@ -37,7 +37,7 @@ async def test_pods_run_where_the_daemon_says() -> None:
 
 
 async def test_a_change_of_qps_holds_at_once() -> None:
-    """With one request a second thirty pods would say why they wait in half a minute or more."""
+    """With one request a second a hundred pods would say why they wait in minutes."""
     async with real_daemon() as daemon, running_cluster(daemon.url) as cluster:
         store = cluster.server.store
 
@@ -50,14 +50,14 @@ async def test_a_change_of_qps_holds_at_once() -> None:
 
         say("1")
         cluster.node("n1", cpu="1")
-        for number in range(30):
+        for number in range(100):
             cluster.pod(f"p{number}", cpu="2")
         async with cluster.adapter():
             await cluster.until(lambda: explained() > 0)
             await trio.sleep(0.2)
-            assert explained() < 15
+            assert explained() < 50
             say("1000")
-            await cluster.until(lambda: explained() == 30)
+            await cluster.until(lambda: explained() == 100)
 
 
 async def test_a_second_replica_takes_over() -> None:

@@ -193,7 +193,7 @@ async def test_an_answer_that_cannot_be_read_is_asked_for_again() -> None:
         async with open_api(server.url) as api:
             source = Source(Kind.NODES, "/api/v1/nodes")
             nursery.start_soon(Reflector(api, source, told.append, process(warn=said.append), Outages(said.append)).run)
-            with trio.fail_after(20):
+            with trio.fail_after(60):
                 while not told:  # noqa: ASYNC110
                     await trio.sleep(0.01)
             nursery.cancel_scope.cancel()

@@ -18,6 +18,6 @@ def work() -> Steps[str]:
 
 def test_only_work_counts() -> None:
     """SE-96: readers wait no longer because other programs are busy; and the result is that of the work."""
-    effort = Effort()
+    effort, began_s = Effort(), time.thread_time()
     assert finished(effort.measured(work())) == "done"
-    assert 0.02 <= effort.seconds < 0.05
+    assert 0.02 <= effort.seconds <= time.thread_time() - began_s

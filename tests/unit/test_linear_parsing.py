@@ -1,11 +1,10 @@
 """Parsing takes linear time: 16 times the text takes about 16 times as long, and not 256 times."""
 
-import timeit
 from collections.abc import Callable
 from contextlib import suppress
-from time import thread_time
 
 import pytest
+from costs import is_linear
 from queuetexts import PARTITION, mistakes_of, partition_of, queue_with
 
 from ykactor.core.config.access import UserGroups
@@ -18,16 +17,6 @@ from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.names import is_group_name, is_user_name
 from ykactor.core.values.quantities import QuantityError, is_queue_name, parse_quantity
 from ykactor.wire.queuefile import placement_rules, rules
-
-
-def is_linear(read: Callable[[str], object], hostile: Callable[[int], str], count: int) -> bool:
-    """True if ``read`` takes less than 64 times the CPU time for ``16 * count`` that it takes for ``count``."""
-
-    def seconds(size: int) -> float:
-        text = hostile(size)
-        return min(timeit.repeat(lambda: read(text), timer=thread_time, number=1, repeat=5))
-
-    return seconds(16 * count) < 64 * seconds(count)
 
 
 @pytest.mark.parametrize(

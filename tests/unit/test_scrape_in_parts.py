@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from parttimes import longest_part_s
+from costs import longest_part_s, loop_s
 
 from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.core.values.parts import Steps
@@ -14,7 +14,6 @@ from ykactor.surfaces.metrics.series import QUEUES_MAX
 
 HERE = PartitionName("default")
 QUEUES = 5000
-HOLD_S = 0.010
 
 
 def figures() -> PartitionFigures:
@@ -39,6 +38,7 @@ def once() -> float:
 
 
 def test_no_part_is_long() -> None:
-    """With 5,000 queues, and 10,000 that are gone, no part takes 10 ms of CPU time; the best of three, because a processor may be
-    slow for a moment."""
-    assert min(once() for _ in range(3)) < HOLD_S
+    """With 5,000 queues, and 10,000 that are gone, no part takes as long as a loop of a million steps; the best of three, because
+    a processor may be slow for a moment.
+    """
+    assert any(once() < loop_s(1_000_000) for _ in range(3))

@@ -1,11 +1,10 @@
 """Node selectors: what of a node's attributes an ask wants (the tag ``ykactor.io/node-selector``)."""
 
-import timeit
 from collections.abc import Callable
 from contextlib import suppress
-from time import thread_time
 
 import pytest
+from costs import is_linear
 from hypothesis import given
 from hypothesis import strategies as st
 from world import World, app, ask, make_world, node, queue, release, tree
@@ -156,16 +155,13 @@ def test_with_a_required_node() -> None:
     ids=["spaces", "open parenthesis", "requirements", "values", "marks"],
 )
 def test_reading_is_linear(hostile: Callable[[int], str]) -> None:
-    """Eight times the text takes about eight times as long, whatever it holds, and not 64 times."""
+    """16 times the text takes about 16 times as long, whatever it holds, and not 256 times."""
 
-    def seconds(count: int) -> float:
-        def read() -> None:
-            with suppress(SelectorError):
-                parse.__wrapped__(hostile(count))
+    def read(text: str) -> None:
+        with suppress(SelectorError):
+            parse.__wrapped__(text)
 
-        return min(timeit.repeat(read, timer=thread_time, number=1, repeat=5))
-
-    assert seconds(16_000) < 30 * seconds(2_000)
+    assert is_linear(read, hostile, 1_000)
 
 
 def test_why_no_selected_node_is_used() -> None:
