@@ -6,14 +6,18 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from daemon import LIMIT_S
 from hypothesis import settings
 from seeds import IS_NIGHT
 
+from ykactor.client import connection
 from ykactor.surfaces.net.descriptors import raise_limit
 
 settings.load_profile("night" if IS_NIGHT else "day")
 # The files that tests write are such as a daemon accepts (SE-36), whatever those of this user are.
 os.umask(0o022)
+# A client waits for a daemon of a test as long as a test may take: on a busy machine it begins late.
+connection.CONNECT_S = LIMIT_S
 # Daemons in this process share out its descriptors, of which one of their own takes as many.
 raise_limit()
 

@@ -77,6 +77,7 @@ async def test_an_application_is_moved_and_cancelled(page: Page, file: Path) -> 
                 await page.until("document.getElementById('notice').innerText.includes('root.none')")
         await page.until(f"{CELLS.format('applications')}[0][2] === 'root.test.a'")
         assert await page.run("document.getElementById('notice').hidden")
+        await page.until("document.body.innerText.includes('t3 runs on')")  # which is offered first while it is pending
         await choose(page, "Cancel an ask…")
         await answer(page, "confirm")
         await page.until("document.getElementById('announcement').innerText.endsWith('t1 is being released')")

@@ -108,7 +108,7 @@ async def test_a_message_of_many_frames_is_put_together():
 @pytest.mark.parametrize("opcode", [Opcode.TEXT, Opcode.BINARY])
 async def test_small_parts_take_no_more_memory_than_their_bytes(opcode):
     """A message that comes byte by byte: as objects of their own the bytes would take forty times as much."""
-    async with running_daemon() as daemon, peer(daemon) as slow:
+    async with running_daemon(limits=Limits(unused_s=3600)) as daemon, peer(daemon) as slow:
         whole = slow.frame(b"x" * 100_000)
         await slow.send(slow.frame(b"", opcode), whole[:14])
         tracemalloc.start()

@@ -279,7 +279,7 @@ async def test_a_slow_handshake(tls: TlsFiles, begins_with: Callable[[], bytes])
 async def test_unfinished_handshakes_keep_nobody_out(authority: Authority, tls: TlsFiles) -> None:
     """SE-34: a hundred that have begun, and a hundred at once that go on to their end."""
     begun, client, answers = hello(), authority.client(), []
-    async with running_daemon(tls=tls) as daemon, AsyncExitStack() as stack:
+    async with running_daemon(tls=tls, in_force=partial(AccessLimits, handshake_seconds=60)) as daemon, AsyncExitStack() as stack:
         for stream in await streams_to(daemon, 100, stack):
             await stream.send_all(begun[:100])
         with trio.fail_after(60):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import ssl
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -114,7 +115,8 @@ class FakeServing:
 
     async def catch_up(self) -> None:
         """They hear of each change, in their turn."""
-        await trio.sleep(0.05)
+        while self.kubelets.version < self.server.store.version:  # noqa: ASYNC110
+            await trio.sleep(0.01)
 
 
 class RealServing:
@@ -303,7 +305,8 @@ class Campaign:
         """Pods have started, none twice, and each where its volumes are."""
         await self._serving.catch_up()
         started = [uid for uid, _ in self._serving.kubelets.started]
-        assert len(started) == len(set(started)) > 0
+        assert started
+        assert len(started) == len(set(started)), [uid for uid, count in Counter(started).items() if count > 1]
         assert not misplaced(self.server.store), misplaced(self.server.store)
 
 

@@ -23,6 +23,7 @@ class Kubelets:
         makes_volumes: drivers look at claims that change.
         second_s: how long a second of grace takes.
         lost: nodes whose kubelets do nothing any more.
+        version: of the last change that they have seen.
     """
 
     def __init__(self, server: FakeServer) -> None:
@@ -31,6 +32,7 @@ class Kubelets:
         self.makes_volumes = True
         self._volumes = VolumeController(server.store, random.Random(0))
         self.second_s = 0.0
+        self.version = 0
         self.lost: set[str] = set()
 
     async def run(self) -> None:
@@ -39,11 +41,10 @@ class Kubelets:
             await self._follow()
 
     async def _follow(self) -> None:
-        version = 0
         while True:
-            changes = [change for change in self._server.store.log if change.version > version]
+            changes = [change for change in self._server.store.log if change.version > self.version]
             for change in changes:
-                version = change.version
+                self.version = change.version
                 if change.resource == "pods" and change.type != "DELETED":
                     self._look(change.object)
                 elif change.resource == "persistentvolumeclaims" and self.makes_volumes:
