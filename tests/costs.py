@@ -1,8 +1,9 @@
-"""The cost of work: calls, and CPU times to compare with others of the same run, because machines differ and are busy."""
+"""The cost of work: calls, memory, and CPU times to compare with others of the same run, because machines differ and are busy."""
 
 import gc
 import sys
 import timeit
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import thread_time
@@ -27,6 +28,19 @@ class Calls:
 
     def __exit__(self, *_: object) -> None:
         sys.setprofile(None)
+
+
+class Memory:
+    """Traces the memory that is allocated within a block; ``peak`` is the largest number of bytes, when the block has ended."""
+
+    def __enter__(self) -> Self:
+        self.peak = 0
+        tracemalloc.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _, self.peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()  # also after an error: later tests would find what this one has allocated
 
 
 def loop_s(steps: int) -> float:

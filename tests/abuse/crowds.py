@@ -8,7 +8,7 @@ from itertools import count
 
 import msgspec
 import trio
-from rawframes import PING, PONG, frame, handshake
+from rawframes import CLOSE, PING, PONG, frame, handshake
 from rawpeers import RawPeer, raw_peer
 from target import Target
 
@@ -79,6 +79,7 @@ class Follower:
     async def _receive(self) -> _Message:
         while (received := await self._peer.receive()).opcode == PING:
             await self._peer.stream.send_all(frame(received.payload, PONG))
+        assert received.opcode != CLOSE, f"the daemon has ended a follower that reads: {received.payload!r}"
         return _decode(received.payload)
 
 

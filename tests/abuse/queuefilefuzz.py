@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-import tracemalloc
 from collections import Counter
 from time import thread_time
 
 import queuetexts
-from costs import loop_s
+from costs import Memory, loop_s
 from target import Target
 
 from ykactor.client import RequestRefused, connect
@@ -95,13 +94,9 @@ def _outcome(text: str, number: int) -> str:
     """The code of the first mistake; every 50th text is loaded with its memory counted, which takes longer."""
     if number % 50:
         return _loaded(text)
-    tracemalloc.start()
-    try:
+    with Memory() as memory:
         outcome = _loaded(text)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 2**20 + _BYTES_EACH * len(text), f"loading {len(text)} bytes took {peak} bytes"
+    assert memory.peak < 2**20 + _BYTES_EACH * len(text), f"loading {len(text)} bytes took {memory.peak} bytes"
     return outcome
 
 

@@ -1,12 +1,14 @@
 """The page by keyboard, in the dark, on a phone, for a screen reader, and with 5,000 queues and nodes."""
 
 import struct
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 import trio
-from chromium import Page
+from chromium import HAPPEN_S, Page
 from daemon import application, asks
 from pages import CELLS, shown, some_work
 
@@ -134,12 +136,15 @@ async def test_long_and_much(page: Page, file: Path) -> None:
 async def test_many_queues_and_nodes(page: Page, file: Path) -> None:
     """Only visible rows exist among 5,000 of each, and frames keep coming like with few, while events come."""
     few = await frames(page, file, 10)
-    many = await frames(page, file, MANY)
-    assert all(many[panel] > few[panel] / 5 for panel in few), (few, many)
+    await frames(page, file, MANY, {panel: count / 3 for panel, count in few.items()})
 
 
-async def frames(page: Page, file: Path, count: int) -> dict[str, int]:
-    """The number of frames in the panels of queues and of nodes, with so many of them."""
+async def frames(page: Page, file: Path, count: int, least: Mapping[str, float] = MappingProxyType({})) -> dict[str, int]:
+    """The number of frames in a second in the panels of queues and of nodes, with so many of them.
+
+    Args:
+        least: by panel, waited for: other programs may have the processor for some seconds.
+    """
     leaves = ", ".join(f"{{name: q{number}}}" for number in range(count))
     config = f"partitions: [{{name: default, queues: [{{name: root, submitacl: '*', queues: [{leaves}]}}]}}]"
     found = {}
@@ -152,12 +157,20 @@ async def frames(page: Page, file: Path, count: int) -> dict[str, int]:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(churn, world.rm)
             assert len(await world.cells("queues")) < 50
-            found["queues"] = await page.run(FRAMES % "#queues .grid")
+            found["queues"] = await until_frames(page, "#queues .grid", least.get("queues", 0))
             await page.click("document.getElementById('tab-nodes')")
             await page.until(f"document.getElementById('nodes-summary').innerText.startsWith('{count + 2} nodes')")
-            found["nodes"] = await page.run(FRAMES % "#heat")
+            found["nodes"] = await until_frames(page, "#heat", least.get("nodes", 0))
             nursery.cancel_scope.cancel()
     return found
+
+
+async def until_frames(page: Page, box: str, least: float) -> int:
+    """The number of frames in a second, when there are more than ``least``."""
+    with trio.fail_after(HAPPEN_S):
+        while (found := await page.run(FRAMES % box)) <= least:
+            pass
+    return int(found)
 
 
 async def churn(rm: Any) -> None:

@@ -1,11 +1,11 @@
 """Bounds below the level of messages: frames, pings and bytes that no session has handled."""
 
-import tracemalloc
 from contextlib import asynccontextmanager, suppress
 
 import msgspec
 import pytest
 import trio
+from costs import Memory
 from doubles import running_daemon
 from trio_websocket import ConnectionClosed
 from wsproto.frame_protocol import FrameProtocol, Opcode
@@ -108,16 +108,15 @@ async def test_a_message_of_many_frames_is_put_together():
 @pytest.mark.parametrize("opcode", [Opcode.TEXT, Opcode.BINARY])
 async def test_small_parts_take_no_more_memory_than_their_bytes(opcode):
     """A message that comes byte by byte: as objects of their own the bytes would take forty times as much."""
-    async with running_daemon(limits=Limits(unused_s=3600)) as daemon, peer(daemon) as slow:
+    async with running_daemon(limits=Limits(unused_s=3600, ping_s=3600)) as daemon, peer(daemon) as slow:
         whole = slow.frame(b"x" * 100_000)
         await slow.send(slow.frame(b"", opcode), whole[:14])
-        tracemalloc.start()
-        for place in range(14, 5_014):
-            await slow.connection._stream.send_all(whole[place : place + 1])  # an error if the daemon has ended the connection
-            await trio.lowlevel.checkpoint()
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        assert peak < 150_000
+        with Memory() as memory:
+            for place in range(14, 5_014):
+                # An error if the daemon has ended the connection.
+                await slow.connection._stream.send_all(whole[place : place + 1])
+                await trio.lowlevel.checkpoint()
+        assert memory.peak < 150_000
 
 
 @pytest.mark.parametrize("frames", [1, 2])

@@ -1,13 +1,13 @@
 """Compressed messages over real sockets; the other end is the websocket library's own extension, or raw bytes."""
 
 import random
-import tracemalloc
 import zlib
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import msgspec
 import pytest
 import trio
+from costs import Memory
 from doubles import running_daemon
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, Message, Pong, Request, TextMessage
@@ -285,16 +285,12 @@ async def test_a_follower_may_compress_within_the_limit(parts):
 async def test_a_bomb_is_refused(size, step):
     """The limit holds for what is decompressed, of which nothing more is kept; the session ends as after any large message."""
     bomb = compressed(bytes(size))
-    tracemalloc.start()
-    try:
+    with Memory() as memory:
         async with running_daemon(limits=LIMITS) as daemon, follower(daemon) as peer, trio.open_nursery() as nursery:
             nursery.start_soon(send_until_refused, peer.stream, frame(bomb), step)
             assert await peer.receive() == (1009, "a message has more than 10000 bytes")
             nursery.cancel_scope.cancel()
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 2**24
+    assert memory.peak < 2**24
 
 
 async def send_until_refused(stream, data, step):

@@ -3,13 +3,12 @@
 import os
 import re
 import socket
-import tracemalloc
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
 import trio
 import trio.testing
-from costs import Calls
+from costs import Calls, Memory
 from daemon import real_daemon
 from doubles import running_daemon
 
@@ -136,15 +135,13 @@ async def test_what_follows_a_request_is_not_gathered():
     part = bytes(2**16)
     async with running_daemon(limits=Limits(close_s=0.2)) as daemon:
         for first in (request(), request(host=""), b"x: " * 100, b""):
-            tracemalloc.start()
-            async with connected(daemon) as stream:
-                with suppress(trio.BrokenResourceError):
-                    await stream.send_all(first)
-                    for _ in range(500):
-                        await stream.send_all(part)
-                _, peak = tracemalloc.get_traced_memory()
-            tracemalloc.stop()
-            assert peak < 2 * 2**20, first
+            with Memory() as memory:
+                async with connected(daemon) as stream:
+                    with suppress(trio.BrokenResourceError):
+                        await stream.send_all(first)
+                        for _ in range(500):
+                            await stream.send_all(part)
+            assert memory.peak < 2 * 2**20, first
 
 
 async def test_a_long_host_is_refused_at_once():

@@ -2,6 +2,7 @@
 
 import pytest
 import trio
+import trio.testing
 from daemon import asks, node
 from doubles import running_daemon
 from msgspec import structs
@@ -66,15 +67,15 @@ async def test_a_request_is_answered_whatever_becomes_of_its_session(
             for name, partition in daemon.doubles.items():
                 partition.resume = trio.Event()
                 partition.inbox.offer(Intake([]))  # waits in the partition's task
-                await trio.sleep(0.05)
+                await trio.testing.wait_all_tasks_blocked()
                 while name == full and partition.inbox.offer(Intake([])):
                     pass
             (ask,) = asks("k1").allocations
             await rm.send(si.AllocationRequest(id="both", allocations=[ask, structs.replace(ask, partition_name="east")]))
             await rm.send(structs.replace(MOVE, id="move"))
-            await trio.sleep(0.1)
+            await trio.testing.wait_all_tasks_blocked(0.05)  # the daemon has read both, and waits
             sessions[0].cancel()
-            await trio.sleep(0.1)
+            await trio.testing.wait_all_tasks_blocked(0.05)
         for partition in daemon.doubles.values():
             partition.resume.set()
         found = {}

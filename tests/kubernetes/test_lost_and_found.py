@@ -153,8 +153,10 @@ async def test_a_node_is_deleted_and_made_again(tmp_path: Path) -> None:
         there = {name for name, node in cluster.bound().items() if node == "n1"}
         store.remove("nodes", store.get("nodes", "", "n1"))
         await cluster.until(lambda: "n1" not in adapter.state.book.nodes)
-        delete(cluster, [pod for pod in store.all("pods", "team") if pod["spec"].get("nodeName") == "n2"])
-        await cluster.until(lambda: list(cluster.bound().values()).count("n2") == 4)
+        gone = [pod for pod in store.all("pods", "team") if pod["spec"].get("nodeName") == "n2"]
+        delete(cluster, gone)
+        names = {pod["metadata"]["name"] for pod in gone}
+        await cluster.until(lambda: not names & set(cluster.pods()) and list(cluster.bound().values()).count("n2") == 4)
         cluster.node("n1")
         await cluster.quiet()
         assert {name for name, node in cluster.bound().items() if node == "n1"} == there

@@ -1,10 +1,10 @@
 """Bytes to wire structs and back."""
 
 import json
-import tracemalloc
 
 import msgspec
 import pytest
+from costs import Memory
 
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.values.parts import finished
@@ -245,12 +245,10 @@ def test_a_mistake_in_the_first_value_of_a_repeated_key(text, path):
 def test_a_mistake_in_a_long_message_costs_little(encoding, make, code):
     """The error has the request id, but the message is not decoded as a whole for it: that would delay all others for seconds."""
     data = encoding._library.encode({"type": "NodeRequest", "id": "r-9", "nodes": make()})
-    tracemalloc.start()
-    error = mistake(data, encoding)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    with Memory() as memory:
+        error = mistake(data, encoding)
     assert (error.code, error.path[:5], error.request_id) == (code, "nodes", "r-9")
-    assert peak < 25 * len(data)  # a reference to each of the first items
+    assert memory.peak < 25 * len(data)  # a reference to each of the first items
 
 
 def test_a_mistake_before_a_deep_value_of_a_repeated_key():
