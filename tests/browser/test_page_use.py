@@ -136,7 +136,7 @@ async def test_long_and_much(page: Page, file: Path) -> None:
 async def test_many_queues_and_nodes(page: Page, file: Path) -> None:
     """Only visible rows exist among 5,000 of each, and frames keep coming like with few, while events come."""
     few = await frames(page, file, 10)
-    await frames(page, file, MANY, {panel: count / 3 for panel, count in few.items()})
+    await frames(page, file, MANY, {panel: count / 20 for panel, count in few.items()})
 
 
 async def frames(page: Page, file: Path, count: int, least: Mapping[str, float] = MappingProxyType({})) -> dict[str, int]:
