@@ -328,7 +328,7 @@ async def test_a_flood_harms_nobody_else():
             nursery.start_soon(pour, daemon, flood, sent)
             for _ in range(3):
                 count = len(sent)
-                while len(sent) < count + 100:
+                while len(sent) < count + 40:
                     await trio.lowlevel.checkpoint()
                 assert "n1" in (await daemon.state())["nodes"]
                 await events.__anext__()
