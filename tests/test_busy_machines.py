@@ -1,6 +1,7 @@
 """No test depends on how fast the machine is, which other programs slow: times are compared with others of the same run."""
 
 import ast
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -23,8 +24,18 @@ _TIMES = (ast.Name, ast.Call, ast.BinOp, ast.Tuple)
 
 
 @cache
+def text(path: Path) -> str:
+    return path.read_text()
+
+
+def has(path: Path, words: Collection[str]) -> bool:
+    """True if a file has one of the words; others need not be parsed, which takes seconds for all."""
+    return any(word in text(path) for word in words)
+
+
+@cache
 def syntax(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+    return ast.parse(text(path))
 
 
 class Part(NamedTuple):
@@ -37,7 +48,7 @@ class Part(NamedTuple):
 
 @cache
 def parts(path: Path) -> list[Part]:
-    has_virtual = any(word in path.read_text() for word in (*VIRTUAL, "MockClock"))
+    has_virtual = has(path, {*VIRTUAL, "MockClock"})
     bodies = [syntax(path).body, *(node.body for node in syntax(path).body if isinstance(node, ast.ClassDef))]
     found = []
     for function in (node for body in bodies for node in body if isinstance(node, Function)):
@@ -88,7 +99,7 @@ def measuring() -> frozenset[str]:
     found, before = set(CLOCKS), set[str]()
     while found != before:
         before = set(found)
-        for function, calls, _ in (part for path in FILES for part in parts(path)):
+        for function, calls, _ in (part for path in FILES if has(path, before) for part in parts(path)):
             if calls & found and function.name not in found:
                 measured = Measured(function, found)
                 returned = [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value]
@@ -99,7 +110,9 @@ def measuring() -> frozenset[str]:
 
 def limits_of_times(path: Path) -> list[str]:
     """The assertions that a measured time is shorter than something that is not measured."""
-    found = []
+    found: list[str] = []
+    if not has(path, measuring() | OF_TRIO):
+        return found
     for function, calls, is_virtual in parts(path):
         clocks = measuring() | (set() if is_virtual else OF_TRIO)
         if not calls & clocks:
@@ -123,6 +136,8 @@ def limits_of_times(path: Path) -> list[str]:
 
 def short_waits(path: Path) -> list[str]:
     """The places where a test fails when something has not happened within less than ``PATIENCE_S``."""
+    if not has(path, {"fail_after"}):
+        return []
     constants = {
         target.id: node.value.value
         for node in syntax(path).body

@@ -105,7 +105,8 @@ def outcomes(kinds: Sequence[str], into: Path) -> dict[str, str]:
     failures = apply(kinds, into)
     ready = [kind for kind in kinds if kind not in failures]
     command = [sys.executable, "-m", "additions", str(into), *ready]
-    environment = os.environ | {"PYTHONPATH": str(TESTS)}
-    run = subprocess.run(command, cwd=TESTS, env=environment, capture_output=True, text=True, timeout=60)
+    # Files that are not changed come from the checkout too: an installed package may have compiled ones, which use each other.
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(TESTS), str(TESTS.parent)))}
+    run = subprocess.run(command, cwd=TESTS, env=environment, capture_output=True, text=True, timeout=180)
     told = json.loads(run.stdout) if run.returncode == 0 else dict.fromkeys(ready, run.stderr)
     return told | failures

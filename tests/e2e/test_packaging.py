@@ -16,6 +16,7 @@ from msgspec import Struct
 
 import ykactor
 from ykactor.core.planner import planner
+from ykactor.surfaces.cli import samples
 from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.cli.samples import DIRECTORIES, command
 from ykactor.surfaces.http.page import DIRECTORY
@@ -42,7 +43,12 @@ def classes_of(name: str) -> list[type]:
     return [each for each in vars(module).values() if isinstance(each, type) and each.__module__ == name]
 
 
-SAMPLES = {f"{name}/{path}": content for name in DIRECTORIES for path, content in files_below(ROOT / name).items()}
+SAMPLES = {
+    f"{name}/{path}": content
+    for name in DIRECTORIES
+    for path, content in files_below(ROOT / name).items()
+    if "__pycache__" not in path
+}
 
 
 # ---- the command
@@ -80,6 +86,17 @@ def test_other_files_do_not_matter(tmp_path: Path) -> None:
     (tmp_path / "config" / "other.yaml").write_text("mine")
     assert write_samples(tmp_path)[0] == 0
     assert files_below(tmp_path) == {**SAMPLES, "config/other.yaml": b"mine"}
+
+
+def test_bytecode_is_no_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the programs of an installed package there is some."""
+    for name in ("config/examples/a.py", "config/examples/__pycache__/a.cpython-311.pyc", "systemd/b.service"):
+        path = tmp_path / "root" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    monkeypatch.setattr(samples, "_root", lambda: tmp_path / "root")
+    assert write_samples(tmp_path / "to")[0] == 0
+    assert files_below(tmp_path / "to").keys() == {"config/examples/a.py", "systemd/b.service"}
 
 
 # ---- the distribution

@@ -45,6 +45,8 @@ def sample_files() -> Iterator[tuple[PurePath, Traversable]]:
 
 def _files_below(path: PurePath, directory: Traversable) -> Iterator[tuple[PurePath, Traversable]]:
     for source in sorted(directory.iterdir(), key=lambda file: file.name):
+        if source.name == "__pycache__":  # pip compiles the programs of a wheel when it installs them
+            continue
         if source.is_dir():
             yield from _files_below(path / source.name, source)
         else:
