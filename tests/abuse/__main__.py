@@ -56,7 +56,7 @@ def main() -> None:
 
 
 async def calm_beside_floods(abused: Target) -> str:
-    """On a machine that does nothing else the ratio is about 50 ms."""
+    """Floods with a ratio that is about 50 ms on a machine that does nothing else."""
     figures = await floods(abused, 1000, ratio_max=35)
     longest_s = abused.check()
     assert longest_s <= max(HELD_S, loop_s(FLOOD_HELD_STEPS)), f"{figures}: {abused.daemon.logged('held')}"
