@@ -3,6 +3,7 @@
 
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
@@ -195,6 +196,19 @@ async def test_time_limits_and_the_end_with_all_jobs(directory: Path) -> None:
         store.close()
         async with local_manager(directory.with_name("other"), daemon.url):
             pass
+
+
+async def test_jobs_that_end_with_the_local_resource_manager_end_with_its_place_too(directory: Path) -> None:
+    """An operator ends its registration: with ``--stop-jobs`` no process is left that nobody counts, and none waits for it."""
+    async with real_daemon() as daemon, local_manager(directory, daemon.url, "--stop-jobs") as local:
+        job = await local.submit("trap '' TERM; sleep 100 & sleep 100")
+        await local.has_state(job, State.RUNNING)
+        await run_command("rm", "release", f"local-{socket.gethostname()}", "--url", daemon.url)
+        assert "4006" in await local.ends()
+        assert left_over(directory) == []
+        store = Store(directory)
+        assert store.state_counts(job) == {State.CANCELLED: 1}
+        store.close()
 
 
 async def test_what_does_not_fit_is_refused(directory: Path, nowhere: str) -> None:

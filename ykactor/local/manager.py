@@ -7,7 +7,7 @@ on the disk, and a start after ``kill -9`` finds what was not.
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -35,6 +35,8 @@ FORGET_S = 3600.0
 _UNAVAILABLE = "UNAVAILABLE"
 #: Time limit for saying goodbye to the daemon.
 DEREGISTER_S = 2.0
+#: The daemon does not let this one in any more.
+_NOT_LET_IN = (Disconnected, RequestRefused)
 
 
 class Settings(Struct, frozen=True):
@@ -162,7 +164,15 @@ class Manager:
         self._carry_out()
 
     async def _listen(self) -> None:
-        """The messages of the daemon."""
+        """The messages of the daemon, until it does not let this one in any more: then nothing goes on that ends with it."""
+        try:
+            await self._hear()
+        except _NOT_LET_IN:
+            if self._settings.stops_jobs:
+                await self._end_jobs()
+            raise
+
+    async def _hear(self) -> None:
         async for message in self._session:
             match message:
                 case si.RegisterResourceManagerResponse():
@@ -205,10 +215,11 @@ class Manager:
             effects = self.jobs.take()
             if effects.has_changes:
                 self._store.commit(effects.jobs, effects.tasks.values(), effects.ended, self._settings.now_ns())
-            if effects.records:
-                self._session.send(si.ApplicationRequest(records=effects.records))
-            for request in effects.requests:
-                self._session.send(request)
+            with suppress(*_NOT_LET_IN):  # what has ended the session is handled where it is read
+                if effects.records:
+                    self._session.send(si.ApplicationRequest(records=effects.records))
+                for request in effects.requests:
+                    self._session.send(request)
             for job, task in effects.starts:
                 self._start(job, task)
             for task in effects.kills:
