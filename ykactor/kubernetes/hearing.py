@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
 from msgspec import structs
 
 from ykactor.client import Refusal
@@ -15,6 +18,8 @@ from ykactor.wire.si import messages as si
 #: States of an application in which its gang has all its room, or is over.
 _STARTED = ("Starting", "Running", "Resuming")
 _ENDED = ("Completed", "Failed", "Rejected", "Expired")
+
+E = TypeVar("E", si.AcceptedApplication, si.MovedApplication, si.RejectedApplication, si.UpdatedApplication)
 
 
 def hear(book: Book, message: si.Response | Refusal) -> None:
@@ -167,29 +172,23 @@ def _gang_waits(book: Book, application: ApplicationRecord) -> None:
 
 
 def _applications(book: Book, message: si.ApplicationResponse) -> None:
-    for accepted in message.accepted:
-        application = _told_application(book, accepted.application_id)
-        if application is not None:
-            applications.accepted(book, application, accepted.queue_name)
-    for moved in message.moved:
-        application = _told_application(book, moved.application_id)
-        if application is not None:
-            application.queue = moved.queue_name
-    for rejected in message.rejected:
-        application = _told_application(book, rejected.application_id)
-        if application is not None:
-            _fail(book, application, "ApplicationRejected", rejected.reason)
-            applications.rejected(book, application)
-    for updated in message.updated:
-        application = _told_application(book, updated.application_id)
-        if application is not None:
-            _updated(book, application, updated)
+    for application, accepted in _told(book, message.accepted):
+        applications.accepted(book, application, accepted.queue_name)
+    for application, moved in _told(book, message.moved):
+        application.queue = moved.queue_name
+    for application, rejected in _told(book, message.rejected):
+        _fail(book, application, "ApplicationRejected", rejected.reason)
+        applications.rejected(book, application)
+    for application, updated in _told(book, message.updated):
+        _updated(book, application, updated)
 
 
-def _told_application(book: Book, name: str) -> ApplicationRecord | None:
-    """The application that a message is about; None if it is about one that the daemon was told to forget."""
-    application = book.applications.get(name)
-    return application if application is not None and application.is_told else None
+def _told(book: Book, entries: Iterable[E]) -> Iterator[tuple[ApplicationRecord, E]]:
+    """The applications that entries are about, without those that the daemon was told to forget."""
+    for entry in entries:
+        application = book.applications.get(entry.application_id)
+        if application is not None and application.is_told:
+            yield application, entry
 
 
 def _updated(book: Book, application: ApplicationRecord, updated: si.UpdatedApplication) -> None:
