@@ -5,10 +5,13 @@ from collections.abc import Callable
 import msgspec
 import pytest
 from dialogue import Dialogue
-from objects import changed, node, pod
+from objects import changed, group, namespace, node, pod
+from storageobjects import capacity, claim, csi_node, storage_class, volume
 
+from bench.growth import Quantity, tables
 from ykactor.client import Refusal
 from ykactor.kubernetes import model
+from ykactor.kubernetes.classes import IDLE_S
 from ykactor.kubernetes.messages import Bind, BindOutcome, Event, FailPod, Heard
 from ykactor.wire.si import messages as si
 
@@ -226,3 +229,50 @@ def test_a_pod_that_runs_after_all_is_not_failed() -> None:
     assert dialogue.state.wants(fail)
     dialogue.see(changed(found, node="n1"))
     assert not dialogue.state.wants(fail)
+
+
+# ---- what is kept of what has come and gone
+
+
+def come_and_go(dialogue: Dialogue, name: str) -> None:
+    """A pod and all that is about it, each with a name of its own: nodes, claims, neighbours, quotas, a PodGroup, a gang."""
+    near = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"job": name}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+    objects = [
+        namespace(name, namespace__quota='{"cpu": "1"}'),
+        node(f"{name}-n", labels={"zone": name}),
+        group(f"{name}-g", 2),
+        storage_class(f"{name}-s"),
+        csi_node(f"{name}-n", **{f"{name}.example": 2}),
+        capacity(f"{name}-c", "1Gi", zone=name, of=f"{name}-s"),
+        claim(f"{name}-v", bound=f"{name}-p"),
+        volume(f"{name}-p", f"{name}-v"),
+    ]
+    labels = {"yunikorn.apache.org/app-id": name, "job": name}
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": f"{name}-v"}}]
+    placed = pod(f"{name}-w", labels=labels, affinity=affinity, volumes=volumes, ports=[{"hostPort": 80}])
+    member = pod(f"{name}-m", schedulingGroup={"podGroupName": f"{name}-g"})
+    dialogue.see(*objects, placed, member)
+    dialogue.place(placed, f"{name}-n")
+    dialogue.bound(placed)
+    dialogue.see(changed(placed, node=f"{name}-n"))
+    for found in (placed, member, *objects):
+        dialogue.lose(found)
+    dialogue.confirm()
+    dialogue.updated(name, "Completed")
+    dialogue.effects.clear()
+    dialogue.said.clear()
+
+
+def test_nothing_is_kept_of_what_has_come_and_gone() -> None:
+    """However much it was: the state knows as little as before when its classes are forgotten."""
+    dialogue, sizes = Dialogue(node("n1")), list[dict[Quantity, float]]()
+    dialogue.register()
+    for count in (20, 60):
+        for number in range(count):
+            come_and_go(dialogue, f"j{count}-{number}")
+        dialogue.now_s += IDLE_S + 1
+        dialogue.play()
+        sizes.append(tables(dialogue.state))
+    before, after = sizes
+    assert {name: (before.get(name, 0), size) for name, size in after.items() if size > before.get(name, 0) + 5} == {}

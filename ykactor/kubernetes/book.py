@@ -15,6 +15,7 @@ from ykactor.kubernetes import outgoing, pods
 from ykactor.kubernetes.classes import Classes, PodClass
 from ykactor.kubernetes.configuration import Configuration
 from ykactor.kubernetes.constraints import HostPort, constraints_of
+from ykactor.kubernetes.index import Index
 from ykactor.kubernetes.messages import Effect, Event, Ref, SetCondition
 from ykactor.kubernetes.model import Node
 from ykactor.kubernetes.outgoing import Leaving, Outgoing, Thing
@@ -74,7 +75,7 @@ class Book:
         self.out = Outgoing()
         self.effects: list[Effect] = []
         self.now_s = 0.0
-        self._by_node: dict[str, dict[str, None]] = {}
+        self._by_node = Index[str, str]()
 
     def is_ours(self, record: PodRecord) -> bool:
         """True if the daemon places the pod."""
@@ -132,14 +133,14 @@ class Book:
 
     def pods_on(self, node: str) -> list[PodRecord]:
         """The pods that run on a node or are to run there."""
-        return [self.pods[key] for key in self._by_node.get(node, ())]
+        return [self.pods[key] for key in self._by_node.of(node)]
 
     def settle(self, record: PodRecord) -> None:
         """A pod is known to be on its node, if it has one: its ports are taken there."""
         place = record.place
         if not place:
             return
-        self._by_node.setdefault(place, {})[record.key] = None
+        self._by_node.add(place, record.key)
         if pods.has_ended(record.pod):
             return
         if record.claims:
@@ -154,10 +155,7 @@ class Book:
         place = record.place
         if not place:
             return
-        there = self._by_node.get(place, {})
-        there.pop(record.key, None)
-        if not there:
-            self._by_node.pop(place, None)
+        self._by_node.discard(place, record.key)
         if record.claims:
             self.stale.update(dict.fromkeys(self.storage.settle(record.key, record.claims, "")))
         freed = self.classes.free_ports(place, record.key)
@@ -167,7 +165,7 @@ class Book:
 
     def put_node(self, name: str, node: Node | None) -> None:
         """A node is new, has changed or is gone (None): its pods are in the domains that its labels name now."""
-        self.classes.put_node(name, node, self._by_node.get(name, ()))
+        self.classes.put_node(name, node, self._by_node.of(name))
 
     def _answer_about_ports(self, node: str, ports: Sequence[HostPort]) -> None:
         record = self.nodes.get(node)

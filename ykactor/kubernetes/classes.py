@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from ykactor.kubernetes import volumes
 from ykactor.kubernetes.constraints import Constraints, HostPort, refusal, selector_refusal, taint_refusal
+from ykactor.kubernetes.index import Index
 from ykactor.kubernetes.messages import Ref
 from ykactor.kubernetes.model import Node
 from ykactor.kubernetes.topology import Signature, Spread, Term, Topology, Wishes, admission
 from ykactor.kubernetes.volumes import Capacities, Capacity, Needs
 from ykactor.wire.si import messages as si
 
-K = TypeVar("K", bound=Hashable)
 #: The daemon keeps 200,000 answers: beyond this number only nodes that a class may use are told unasked.
 PUSHED_MAX = 150_000
 #: A class without a pod for so long is forgotten.
@@ -70,8 +69,8 @@ class Classes:
         self._told: dict[str, Signature] = {}
         #: Those of pods about which it has to be told.
         self._untold: dict[str, None] = {}
-        self._by_term: dict[Term, dict[str, None]] = {}
-        self._by_storage_class: dict[str, dict[str, None]] = {}
+        self._by_term = Index[Term, str]()
+        self._by_storage_class = Index[str, str]()
         self._ports: dict[str, dict[str, tuple[HostPort, ...]]] = {}
         #: For each spread of a class that has some, the domains that nodes make, with the number of these nodes.
         self._domains: dict[str, list[Counter[str]]] = {}
@@ -87,9 +86,9 @@ class Classes:
         if name not in self._classes:
             self._classes[name] = pod_class
             for term in pod_class.wishes.terms():
-                self._by_term.setdefault(term, {})[name] = None
+                self._by_term.add(term, name)
             for each in pod_class.needs.provisions:
-                self._by_storage_class.setdefault(each.storage_class, {})[name] = None
+                self._by_storage_class.add(each.storage_class, name)
             if pod_class.wishes.spread:
                 self._domains[name] = [Counter() for _ in pod_class.wishes.spread]
                 for node in self.topology.nodes.values():
@@ -112,8 +111,10 @@ class Classes:
         ended = [name for name, _ in takewhile(lambda idle: now_s - idle[1] >= IDLE_S, self._idle_since_s.items())]
         for name in ended:
             pod_class = self._classes.pop(name)
-            _drop(self._by_term, pod_class.wishes.terms(), name)
-            _drop(self._by_storage_class, (each.storage_class for each in pod_class.needs.provisions), name)
+            for term in pod_class.wishes.terms():
+                self._by_term.discard(term, name)
+            for each in pod_class.needs.provisions:
+                self._by_storage_class.discard(each.storage_class, name)
             self._domains.pop(name, None)
             del self._counts[name], self._idle_since_s[name]
         return [si.PredicateScope(predicate=name) for name in ended if self._told.pop(name, None) is not None]
@@ -203,7 +204,7 @@ class Classes:
             nodes: those that the daemon knows.
         """
         changed = self.topology.take_changed()
-        names = dict.fromkeys(name for term in changed for name in self._by_term.get(term, ()) if name in self._told)
+        names = dict.fromkeys(name for term in changed for name in self._by_term.of(term) if name in self._told)
         for name in names:
             signature = self._signature(name)
             if signature != self._told[name]:
@@ -233,7 +234,7 @@ class Classes:
         """
         before = self.capacities.put(ref, capacity)
         known = [each for each in (before, capacity) if each is not None]
-        names = dict.fromkeys(name for each in known for name in self._by_storage_class.get(each.storage_class, ()))
+        names = dict.fromkeys(name for each in known for name in self._by_storage_class.of(each.storage_class))
         concerned = [name for name in names if name in self._told and _is_news(self._classes[name].needs, before, capacity)]
         return list(self._answers(concerned, [node for node in nodes if _covers(known, node)], 1)) if concerned else []
 
@@ -272,14 +273,6 @@ class Classes:
         taken = self._taken_ports(node.metadata.name) if ports and allocate else ()
         why = refusal(pod_class.constraints, node, taken) or self.topology.refusal(pod_class.wishes, node, fewest)
         return why or volumes.refusal(pod_class.needs, node, self.capacities.has_room)
-
-
-def _drop(index: dict[K, dict[str, None]], keys: Iterable[K], name: str) -> None:
-    """Take a class out of an index."""
-    for key in keys:
-        index.get(key, {}).pop(name, None)
-        if not index.get(key):
-            index.pop(key, None)
 
 
 def _is_news(needs: Needs, before: Capacity | None, after: Capacity | None) -> bool:

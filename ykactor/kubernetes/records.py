@@ -10,6 +10,7 @@ from msgspec import Struct
 from ykactor.kubernetes import pods
 from ykactor.kubernetes.constraints import HostPort, ports_of
 from ykactor.kubernetes.gangs import Gang
+from ykactor.kubernetes.index import Index
 from ykactor.kubernetes.messages import Ref
 from ykactor.kubernetes.model import Node, Pod
 from ykactor.kubernetes.nodes import Offer
@@ -204,25 +205,23 @@ class Applications(dict[str, ApplicationRecord]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._of: dict[str | Ref, dict[str, None]] = {}
+        self._of = Index[str | Ref, str]()
 
     def of(self, owner: str | Ref) -> list[ApplicationRecord]:
         """The applications of a namespace, or of a PodGroup."""
-        return [self[name] for name in self._of.get(owner, ())]
+        return [self[name] for name in self._of.of(owner)]
 
     def add(self, application: ApplicationRecord) -> None:
         """An application is new; its PodGroup is known."""
         self[application.name] = application
         for owner in _owners(application):
-            self._of.setdefault(owner, {})[application.name] = None
+            self._of.add(owner, application.name)
 
     def discard(self, application: ApplicationRecord) -> None:
         """An application has ended, or never begun."""
         del self[application.name]
         for owner in _owners(application):
-            del self._of[owner][application.name]
-            if not self._of[owner]:
-                del self._of[owner]
+            self._of.discard(owner, application.name)
 
 
 def _owners(application: ApplicationRecord) -> list[str | Ref]:

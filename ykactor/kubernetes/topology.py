@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from ykactor.kubernetes.constraints import satisfies
+from ykactor.kubernetes.index import Index
 from ykactor.kubernetes.model import LabelSelector, Node, Pod, PodAffinityTerm, Requirement, TopologySpreadConstraint
 
 # ---- wishes
@@ -201,12 +202,12 @@ class Topology:
         self.changed: dict[Term, set[str]] = {}
         self._terms: dict[Term, _Counts] = {}
         #: The terms by a label that the pods of the term have; None for those without one.
-        self._by_label: dict[tuple[str, str] | None, dict[Term, None]] = {}
+        self._by_label = Index[tuple[str, str] | None, Term]()
         #: How many pods want no pod of the term near them.
         self._far: Counter[Term] = Counter()
         self._placed: dict[str, tuple[Pod, Wishes, str]] = {}
         #: The names of the nodes by their labels.
-        self._labelled: dict[tuple[str, str], dict[str, None]] = {}
+        self._labelled = Index[tuple[str, str], str]()
 
     # ---- terms
 
@@ -216,7 +217,7 @@ class Topology:
             counts = self._terms.get(term)
             if counts is None:
                 counts = self._terms[term] = self._counted(term)
-                self._by_label.setdefault(_label_of(term), {})[term] = None
+                self._by_label.add(_label_of(term), term)
             counts.users += 1
         new = [term for term in wishes.far if not self._far[term]]
         self._far.update(wishes.far)
@@ -231,7 +232,8 @@ class Topology:
         for term in _own_terms(wishes):
             self._terms[term].users -= 1
             if not self._terms[term].users:
-                del self._terms[term], self._by_label[_label_of(term)][term]
+                del self._terms[term]
+                self._by_label.discard(_label_of(term), term)
 
     def _counted(self, term: Term) -> _Counts:
         counts = _Counts()
@@ -268,7 +270,7 @@ class Topology:
             return
         labels: list[tuple[str, str] | None] = [None, *pod.metadata.labels.items()]
         for label in labels:
-            for term in self._by_label.get(label, ()):
+            for term in self._by_label.of(label):
                 if term.selects(pod, self.namespaces):
                     yield term
 
@@ -312,15 +314,13 @@ class Topology:
 
     def _label(self, name: str, before: Node | None, after: Node | None) -> None:
         for label in before.metadata.labels.items() if before is not None else ():
-            del self._labelled[label][name]
-            if not self._labelled[label]:
-                del self._labelled[label]
+            self._labelled.discard(label, name)
         for label in after.metadata.labels.items() if after is not None else ():
-            self._labelled.setdefault(label, {})[name] = None
+            self._labelled.add(label, name)
 
     def in_domains(self, domains: Iterable[tuple[str, str]]) -> dict[str, None]:
         """The names of the nodes in some domains, each given by its label and value."""
-        return {name: None for domain in domains for name in self._labelled.get(domain, ())}
+        return {name: None for domain in domains for name in self._labelled.of(domain)}
 
     def _count(self, pod: Pod, wishes: Wishes, place: str, change: int) -> None:
         for term in list(self._selecting(pod)):

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ykactor.kubernetes import model, quantities
 from ykactor.kubernetes.constraints import meets_one, selects, terms_of
+from ykactor.kubernetes.index import Index
 from ykactor.kubernetes.messages import Ref
 from ykactor.kubernetes.model import CSINode, CSIStorageCapacity, LabelSelector, Node, NodeSelectorTerm, Pod
 
@@ -372,7 +373,7 @@ class Capacities:
     def __init__(self) -> None:
         self._all: dict[Ref, Capacity] = {}
         #: By storage class and a label that the nodes have; None for those whose selector names none.
-        self._by_label: dict[tuple[str, tuple[str, str] | None], dict[Ref, Capacity]] = {}
+        self._by_label = Index[tuple[str, tuple[str, str] | None], Ref]()
 
     def refs(self) -> list[Ref]:
         """The objects that are known."""
@@ -382,19 +383,17 @@ class Capacities:
         """An object is new, has changed or is gone (None); returns what it was before."""
         before = self._all.pop(ref, None)
         if before is not None:
-            there = self._by_label[_place(before)]
-            del there[ref]
-            if not there:
-                del self._by_label[_place(before)]
+            self._by_label.discard(_place(before), ref)
         if capacity is not None:
             self._all[ref] = capacity
-            self._by_label.setdefault(_place(capacity), {})[ref] = capacity
+            self._by_label.add(_place(capacity), ref)
         return before
 
     def has_room(self, storage_class: str, size: int, labels: Mapping[str, str]) -> bool:
         """True if a node with these labels can use a new volume of this class and size."""
         for label in (None, *labels.items()):
-            for capacity in self._by_label.get((storage_class, label), {}).values():
+            for ref in self._by_label.of((storage_class, label)):
+                capacity = self._all[ref]
                 if capacity.size >= size and capacity.covers(labels):
                     return True
         return False
@@ -431,7 +430,7 @@ class Storage:
         self._limits: dict[str, dict[str, int]] = {}
         #: Drivers with a limit, by how many nodes have one.
         self._limited: Counter[str] = Counter()
-        self._pods: dict[Ref, dict[str, None]] = {}
+        self._pods = Index[Ref, str]()
         #: The places of the pods that have one, by claim and key.
         self._places: dict[Ref, dict[str, str]] = {}
 
@@ -440,15 +439,12 @@ class Storage:
     def use(self, key: str, claims: Iterable[Ref]) -> None:
         """A pod that is new uses these claims."""
         for ref in claims:
-            self._pods.setdefault(ref, {})[key] = None
+            self._pods.add(ref, key)
 
     def disuse(self, key: str, claims: Iterable[Ref]) -> None:
         """A pod is gone."""
         for ref in claims:
-            there = self._pods.get(ref, {})
-            there.pop(key, None)
-            if not there:
-                self._pods.pop(ref, None)
+            self._pods.discard(ref, key)
 
     def settle(self, key: str, claims: Iterable[Ref], place: str) -> list[str]:
         """A pod has a place, or none any more (""); returns the other pods for which its claims mean something else now.
@@ -475,7 +471,7 @@ class Storage:
 
     def pods_of(self, ref: Ref) -> Iterable[str]:
         """The keys of the pods that use a claim."""
-        return self._pods.get(ref, ())
+        return self._pods.of(ref)
 
     def used_claims(self) -> Iterable[Ref]:
         """The claims that pods use."""
