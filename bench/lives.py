@@ -34,7 +34,7 @@ from ykactor.surfaces.net.doors import Door
 from ykactor.surfaces.net.frames import Frames
 from ykactor.surfaces.net.systemd import Notifier
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
-from ykactor.surfaces.sessions.connection import ConnectionClosedError
+from ykactor.surfaces.sessions.connection import ConnectionClosedError, Received
 from ykactor.surfaces.sessions.feed_session import FeedSession, event_formats
 from ykactor.surfaces.sessions.peer import Limits, Peer
 from ykactor.surfaces.sessions.rm_session import ResourceManagerSession
@@ -95,10 +95,11 @@ class Line:
         """True if nothing more can be sent."""
         return self.closed is not None
 
-    async def get_message(self) -> bytes:
+    async def get_messages(self, _: int) -> tuple[list[Received], int]:
         """The next message of the client."""
         try:
-            return await self._requests.receive()
+            message = await self._requests.receive()
+            return [Received(message, len(message))], len(message)
         except trio.EndOfChannel:
             raise ConnectionClosedError from None
 

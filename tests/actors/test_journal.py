@@ -83,7 +83,7 @@ async def test_what_waits_is_counted_and_commits_are_timed(autojump_clock):
         add(journal, feed, 3, "a", "b", "c")
         await trio.sleep(1)
         add(journal, feed, 4, "d", number=2)
-        journal.post(Reader(), 1, b"m1")
+        journal.post(Reader(), 1, [b"m1"])
         events_count, messages_count, size = journal.waiting()
         assert (events_count, messages_count, size > 0) == (4, 1, True)
         await trio.sleep(9)
@@ -102,7 +102,7 @@ async def test_a_batch_holds_what_was_added(autojump_clock):
     async with running(store, last_event=7, last_message=2) as journal:
         await trio.sleep(1)
         add(journal, feed, 9, "a", "b", changes=[(b"k1", b"1"), (b"k2", None)], number=4)
-        journal.post(outbox, 3, b"m3")
+        journal.post(outbox, 3, [b"m3"])
         journal.note(b"k3", b"3")
         add(journal, feed, 9, number=5)
         await trio.testing.wait_all_tasks_blocked()
@@ -139,7 +139,7 @@ async def test_batches_follow_each_other_without_gaps(seed, autojump_clock):
                 add(journal, feed, events, "n")
             if step % 4:
                 messages += 1
-                journal.post(outbox, messages, b"m%d" % messages)
+                journal.post(outbox, messages, [b"m%d" % messages])
             await trio.sleep(0.0005)
         await trio.sleep(1)
     assert len(store.batches) > 10
@@ -173,10 +173,10 @@ async def test_what_is_under_way_is_committed_together(steps, autojump_clock):
         add(journal, feed, 1, "n")
         for _ in range(steps):
             await trio.lowlevel.checkpoint()
-        journal.post(outbox, 1, b"ack")
+        journal.post(outbox, 1, [b"ack"])
         await trio.sleep(0.005)
         for number in range(2, 50):
-            journal.post(outbox, number, b"m")
+            journal.post(outbox, number, [b"m"])
             await trio.lowlevel.checkpoint()
         await trio.sleep(1)
     assert [(batch.events_count, batch.messages_count) for batch in store.batches] == [(1, 1), (0, 48)]
@@ -195,7 +195,7 @@ async def test_a_busy_daemon_commits_in_time(autojump_clock):
             assert taken[4:] == pytest.approx([WINDOW_MAX_S] * len(taken[4:]), abs=WINDOW_S / 2)
             await journal.flushed()
             await trio.sleep(1)
-            journal.post(Reader(), next(numbers), b"m")
+            journal.post(Reader(), next(numbers), [b"m"])
             await trio.sleep(1)
 
 
@@ -212,7 +212,7 @@ async def windows(journal, store, numbers, rate):
     """Keep the daemon busy, with ``rate`` messages in each ``WINDOW_S``. Returns the seconds from commit to commit."""
     clock, before = trio.lowlevel.current_clock(), len(store.batches)
     for _ in range(round(4 * rate * WINDOW_MAX_S / WINDOW_S)):
-        journal.post(Reader(), next(numbers), b"m")
+        journal.post(Reader(), next(numbers), [b"m"])
         clock.jump(WINDOW_S / rate)
         await trio.lowlevel.checkpoint()
     return [batch.messages_count / rate * WINDOW_S for batch in store.batches[before:]]
@@ -224,13 +224,13 @@ async def test_commits_are_rarer_while_there_is_more(commit_s, autojump_clock):
     store, outbox, began = MemoryStore(lambda: commit_s), Reader(), []
     async with running(store) as journal:
         for number in range(1, 4):
-            journal.post(outbox, number, b"m")
+            journal.post(outbox, number, [b"m"])
             began.append(trio.current_time())
             for _ in range(2):  # the journal waits for the same, and may go on after this task
                 await trio.testing.wait_all_tasks_blocked()
         await journal.flushed()
         assert trio.current_time() - began[0] == pytest.approx(2 * commit_s + min(commit_s, PAUSE_MAX_S))
-        journal.post(outbox, 4, b"m")
+        journal.post(outbox, 4, [b"m"])
         began.append(trio.current_time())
         await journal.flushed()
         assert trio.current_time() - began[-1] == pytest.approx(commit_s)
@@ -242,7 +242,7 @@ async def test_a_turn_is_not_divided(autojump_clock):
     store, feed, outbox = MemoryStore(), Reader(), Reader()
     async with running(store) as journal:
         journal.begin_turn()
-        journal.post(outbox, 1, b"m")
+        journal.post(outbox, 1, [b"m"])
         await trio.sleep(1)
         assert store.attempts == 0
         add(journal, feed, 1, "n")
@@ -264,13 +264,13 @@ async def test_who_causes_records_waits_for_room(what, autojump_clock, monkeypat
         await journal.room()
         add(journal, Reader(), 6, "node-" * (what == "BYTES_MAX"))
         for number in range(1, 7):
-            journal.post(Reader(), number, b"")
+            journal.post(Reader(), number, [b""])
         await trio.sleep(0.5)
         if what != "BYTES_MAX":
             assert journal.has_room
             add(journal, Reader(), 12)
             for number in range(7, 13):
-                journal.post(Reader(), number, b"")
+                journal.post(Reader(), number, [b""])
         assert not journal.has_room
         began = trio.current_time()
         await journal.room()

@@ -22,12 +22,12 @@ async def test_a_backlog_waits_for_the_oldest() -> None:
     """``add`` returns when what is not finished is within the bound, and forgets what is finished."""
     backlog = Backlog(InputMemory(lambda: 1000), lambda: 10, bytes_max=100)
     first, second, third = pending("1"), pending("2"), pending("3")
-    await backlog.add(first, 60)
+    await backlog.add([(first, 60)])
     added = False
 
     async def add() -> None:
         nonlocal added
-        await backlog.add(second, 60)
+        await backlog.add([(second, 60)])
         added = True
 
     async with trio.open_nursery() as nursery:
@@ -38,7 +38,7 @@ async def test_a_backlog_waits_for_the_oldest() -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert added
     second.done("2")  # type: ignore[arg-type]
-    await backlog.add(third, 60)
+    await backlog.add([(third, 60)])
     assert len(backlog._requests) == 1
 
 
@@ -55,11 +55,11 @@ async def test_a_backlog_counts_as_input_of_the_daemon() -> None:
     memory, reader = InputMemory(lambda: 100), Reader()
     backlog = Backlog(memory, lambda: 10)
     first = pending("1")
-    await backlog.add(first, 90)
+    await backlog.add([(first, 90)])
     memory.add(reader, 11)
     assert reader.refused == 1
     first.done("1")  # type: ignore[arg-type]
-    await backlog.add(pending("2"), 20)
+    await backlog.add([(pending("2"), 20)])
     memory.add(reader, 80)
     assert reader.refused == 1
     backlog.close()
@@ -74,9 +74,9 @@ async def test_a_backlog_of_finished_requests_costs_no_step() -> None:
     backlog = Backlog(InputMemory(lambda: 1000), lambda: 10, bytes_max=100)
     first = pending("1")
     with trio.testing.assert_no_checkpoints():
-        await backlog.add(first, 60)
+        await backlog.add([(first, 60)])
         first.done("1")  # type: ignore[arg-type]
-        await backlog.add(pending("2"), 60)
+        await backlog.add([(pending("2"), 60)])
 
 
 async def test_a_session_reads_no_more_than_its_partition_handles() -> None:

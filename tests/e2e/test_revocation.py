@@ -26,6 +26,7 @@ from ykactor.surfaces.admission.access_control import PROOF_GONE, RIGHTS_SHRANK,
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.session_limits import InputMemory
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
+from ykactor.surfaces.sessions.connection import Received
 from ykactor.surfaces.sessions.rm_requests import RequestHandler
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
@@ -375,10 +376,10 @@ async def test_what_comes_after_the_end_is_ignored() -> None:
         return JSON.decode_request(message)
 
     handler = RequestHandler(daemon, outbox.attach(0), read, configs, InputMemory(lambda: 1000), caller, daemon.audit)
-    await handler.on_message('{"type": "ScheduleRequest", "id": "1"}')
+    await handler.on_messages([Received('{"type": "ScheduleRequest", "id": "1"}', 38)])
     assert outbox.sequence == 1
     caller.revoke(PROOF_GONE)
-    await handler.on_message('{"type": "ScheduleRequest", "id": "2"}')
+    await handler.on_messages([Received('{"type": "ScheduleRequest", "id": "2"}', 38)])
     assert outbox.sequence == 1
 
 

@@ -14,6 +14,7 @@ from memorystore import MemoryStore
 from bench.small_messages import Line, connected
 from bench.workloads import Workload
 from ykactor.actors.feed import FeedActor
+from ykactor.actors.outbox import OutboxRegistry
 from ykactor.surfaces.net.transports import FrameStream
 from ykactor.wire.si import messages as si
 
@@ -72,6 +73,7 @@ async def test_messages_that_come_together_are_handled_in_few_steps(monkeypatch:
 
     counting(FeedActor, "published")
     counting(FrameStream, "send_all")
+    counting(OutboxRegistry, "room")
     async with registered() as line:
         steps = Steps()
         called.clear()
@@ -81,6 +83,7 @@ async def test_messages_that_come_together_are_handled_in_few_steps(monkeypatch:
     assert steps.count < SMALL.asks / 2
     assert called["published"] < SMALL.asks / 4
     assert called["send_all"] < SMALL.asks / 4
+    assert called["room"] < SMALL.asks / 4
 
 
 async def test_answers_keep_the_order_of_their_requests() -> None:

@@ -18,7 +18,7 @@ from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
 from ykactor.surfaces.admission.slots import SESSION_ROLES
 from ykactor.surfaces.metrics.instruments import SessionCounts
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
-from ykactor.surfaces.sessions.connection import ConnectionClosedError
+from ykactor.surfaces.sessions.connection import ConnectionClosedError, Received
 from ykactor.surfaces.sessions.feed_session import FeedSession, event_formats
 from ykactor.surfaces.sessions.operator_session import OperatorSession
 from ykactor.surfaces.sessions.peer import Limits, Peer
@@ -55,9 +55,10 @@ class Connection:
     def say(self, message: dict[str, Any]) -> None:
         self._to_session.send_nowait(msgspec.json.encode(message).decode())
 
-    async def get_message(self) -> str:
+    async def get_messages(self, _: int) -> tuple[list[Received], int]:
         try:
-            return await self._messages.receive()
+            message = await self._messages.receive()
+            return [Received(message, len(message))], len(message)
         except (trio.EndOfChannel, trio.ClosedResourceError):
             raise ConnectionClosedError from None
 

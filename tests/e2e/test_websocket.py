@@ -890,7 +890,7 @@ async def test_a_failure_of_a_session_is_told_and_logged(path, monkeypatch, capl
     async def fail(*_):
         raise ZeroDivisionError("an error of our own")
 
-    monkeypatch.setattr(RequestHandler, "on_message", fail)
+    monkeypatch.setattr(RequestHandler, "on_messages", fail)
     monkeypatch.setattr(FeedSession, "_on_message", fail)
     async with running_daemon() as daemon:
         async with registered(daemon) if path == "/v1/rm" else client(daemon, path) as peer:
@@ -908,7 +908,7 @@ async def test_a_failed_session_is_no_predicate_service_any_more(monkeypatch):
     async def fail(*_):
         raise ZeroDivisionError("an error of our own")
 
-    monkeypatch.setattr(RequestHandler, "on_message", fail)
+    monkeypatch.setattr(RequestHandler, "on_messages", fail)
     async with running_daemon() as daemon, registered(daemon, answersPredicates=True) as rm:
         await rm.send({"type": "NodeRequest"})
         await rm.closed()

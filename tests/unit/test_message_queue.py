@@ -27,28 +27,38 @@ async def test_queue_waits_for_its_session_when_it_is_full(size: int, most: int)
         await trio.testing.wait_all_tasks_blocked()
         assert len(put) == most - 1  # the last one waits in there
         for left in range(most - 1, 1, -1):
-            assert await queue.take() == (messages[0], size)
+            assert await queue.take(1) == ([(messages[0], size)], size)
             await trio.testing.wait_all_tasks_blocked()
             assert len(put) == most - 1, left
-        await queue.take()
+        await queue.take(1)
         await trio.testing.wait_all_tasks_blocked()
         assert len(put) >= most
         nursery.cancel_scope.cancel()
 
 
 async def test_session_takes_small_messages_in_one_step() -> None:
-    """Other tasks run when enough work was done, not after each message."""
-    queue, taken = MessageQueue(), 0
+    """Other tasks run when enough work was done, not after each message; fewer are taken if the session may take fewer."""
+    queue = MessageQueue()
     for _ in range(WAITING_MAX - 1):
         await queue.add(b"", 0)
+    step = STEP_WORK // MESSAGE_WORK + 1
     with trio.testing.assert_no_checkpoints():
-        while taken * MESSAGE_WORK <= STEP_WORK:
-            await queue.take()
-            taken += 1
+        assert len((await queue.take(1))[0]) == 1
+        assert len((await queue.take(WAITING_MAX))[0]) == step - 1
     with trio.testing.assert_checkpoints():
-        await queue.take()
+        assert len((await queue.take(3))[0]) == 3
     with trio.testing.assert_no_checkpoints():
-        await queue.take()
+        assert len((await queue.take(WAITING_MAX))[0]) == WAITING_MAX - 1 - step - 3
+
+
+async def test_large_message_is_the_last_of_its_step() -> None:
+    """Messages are taken together up to the one that makes the step long enough."""
+    queue = MessageQueue()
+    for size in (1, STEP_WORK, 1):
+        await queue.add(bytes(size), size)
+    first, second = await queue.take(WAITING_MAX), await queue.take(WAITING_MAX)
+    assert [message.size for message in first[0]] == [1, STEP_WORK]
+    assert (first[1], second[1]) == (1 + STEP_WORK, 1)
 
 
 @pytest.mark.parametrize("is_dropped", [False, True])
@@ -61,27 +71,28 @@ async def test_nothing_comes_after_the_end(is_dropped: bool) -> None:
         queue.drop()
     else:
         queue.end()
-        assert [await queue.take(), await queue.take()] == [(b"1", 1), (b"2", 1)]
+        assert await queue.take(2) == ([(b"1", 1), (b"2", 1)], 2)
     await queue.add(b"3", 1)
     await queue.drained()
     with pytest.raises(trio.EndOfChannel):
-        await queue.take()
+        await queue.take(1)
 
 
 async def test_cancelled_wait_neither_loses_nor_repeats_a_message() -> None:
     """A session that gives up waiting gets the message later; a reader that gives up waiting for room has put its one in."""
     queue, put, messages = MessageQueue(), list[bytes](), [b"%d" % number for number in range(WAITING_MAX)]
     with trio.move_on_after(0):
-        await queue.take()
+        await queue.take(1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(put_all, queue, messages, put)
         await trio.testing.wait_all_tasks_blocked()
         assert put == messages[:-1]
         nursery.cancel_scope.cancel()
     queue.end()
-    assert [(await queue.take())[0] for _ in messages] == messages
+    taken = [await queue.take(WAITING_MAX), await queue.take(WAITING_MAX)]
+    assert [message.content for step, _ in taken for message in step] == messages
     with pytest.raises(trio.EndOfChannel):
-        await queue.take()
+        await queue.take(1)
 
 
 async def test_end_wakes_both_sides() -> None:
@@ -90,7 +101,7 @@ async def test_end_wakes_both_sides() -> None:
 
     async def take() -> None:
         with pytest.raises(trio.EndOfChannel):
-            await empty.take()
+            await empty.take(1)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(take)

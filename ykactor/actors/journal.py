@@ -331,14 +331,14 @@ class Journal:
         group.bytes += len(data)
         self.follow(feed, last_event)
 
-    def post(self, outbox: Reader, number: int, message: bytes) -> None:
-        """Add a message to the resource manager."""
+    def post(self, outbox: Reader, first: int, messages: Sequence[bytes]) -> None:
+        """Add messages to the resource manager; the first one has this number."""
         group, batch = self._gathered, self._gathered.batch
-        assert number == batch.first_message + batch.messages_count, "a registration goes on with the numbers of the one before"
-        batch.messages_count += 1
-        batch.messages.append(message)
-        group.bytes += len(message)
-        self.follow(outbox, number)
+        assert first == batch.first_message + batch.messages_count, "a registration goes on with the numbers of the one before"
+        batch.messages_count += len(messages)
+        batch.messages += messages
+        group.bytes += sum(map(len, messages))
+        self.follow(outbox, first + len(messages) - 1)
 
     def note(self, key: bytes, data: bytes | None) -> None:
         """Add a record; None deletes it. Of several changes with the same key only the last one is written."""

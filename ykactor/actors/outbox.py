@@ -150,19 +150,22 @@ class Outbox(Generic[E]):
         self.ended: RegistrationEndedError | None = None
         self._bytes = 0
 
-    def post(self, message: Struct) -> None:
-        """Number the message and keep it; the session gets it when it is durable. Never waits.
+    def post(self, *messages: Struct) -> None:
+        """Number the messages and keep them; the session gets them when they are durable. Never waits.
 
-        Cost: 0.6 us for each entry of the message.
+        Cost: 0.6 us for each entry of a message.
         """
-        self.sequence += 1
-        data = self.encoding.encode(structs.replace(message, sequence=self.sequence))
-        self._kept.append(data)
-        self._bytes += len(data)
+        if not messages:
+            return
+        encode, first = self.encoding.encode, self.sequence + 1
+        encoded = [encode(structs.replace(message, sequence=number)) for number, message in enumerate(messages, first)]
+        self.sequence += len(encoded)
+        self._kept += encoded
+        self._bytes += sum(map(len, encoded))
         if self.journal is None:
             self.raise_durable(self.sequence)
         elif self.is_registered:
-            self.journal.post(self, self.sequence, data)
+            self.journal.post(self, first, encoded)
         else:
             self.journal.follow(self, self.sequence)
 
@@ -410,5 +413,4 @@ class OutboxRegistry(Generic[E]):
     def deliver(self, messages: Iterable[Struct]) -> None:
         """Post messages to the registered resource manager; dropped if there is none."""
         if self.current is not None:
-            for message in messages:
-                self.current.post(message)
+            self.current.post(*messages)

@@ -21,6 +21,9 @@ logger = logging.getLogger(__name__)
 
 #: The shortest wait: a shorter one is left to the next message.
 _WAIT_MIN_S = 1e-3
+#: The most messages that are received together; with fewer bytes left they are received one by one. A step of a session
+#: (``MessageQueue``) has no more.
+_TOGETHER_MAX, _TOGETHER_BYTES = 64, 2**14
 
 
 class SessionLimits:
@@ -58,13 +61,21 @@ class SessionLimits:
         """Tell the audit that something was refused, which ends the session."""
         self._audit.refused(self._caller, Act.SEND, self.path, reason)
 
-    def received(self, size: int) -> None:
-        """A message of so many bytes was received."""
-        self._messages.take(1)
+    @property
+    def together_max(self) -> int:
+        """The number of messages that may be received together, after ``delay_s`` was 0."""
+        return max(1, int(min(self._messages.tokens, _TOGETHER_MAX))) if self._bytes.tokens >= _TOGETHER_BYTES else 1
+
+    def received(self, count: int, size: int) -> None:
+        """So many messages were received, which have so many bytes."""
+        self._delays_s()  # what was added while nothing came is no more than a full bucket
+        self._messages.take(count)
         self._bytes.take(size)
 
     def delay_s(self) -> float:
         """Seconds to wait before the next message is received; 0: none."""
+        if self._messages.tokens >= 1 and self._bytes.tokens >= 1:  # they are only taken when something was received
+            return 0.0
         delay_s = max(self._delays_s())
         return delay_s if delay_s >= _WAIT_MIN_S else 0.0
 
@@ -87,21 +98,25 @@ class SessionLimits:
 
 
 class Bucket:
-    """A token bucket that holds what may be sent in one second, and begins full. More may be taken out, and is owed then."""
+    """A token bucket that holds what may be sent in one second, and begins full. More may be taken out, and is owed then.
+
+    Attributes:
+        tokens: in it when ``delay_s`` was called last, without those that were taken since.
+    """
 
     def __init__(self) -> None:
-        self._tokens = math.inf
+        self.tokens = math.inf
         self._filled_s = trio.current_time()
 
     def take(self, count: int) -> None:
         """Take tokens out."""
-        self._tokens -= count
+        self.tokens -= count
 
     def delay_s(self, rate: int, now_s: float) -> float:
         """Seconds until there is a token, if so many are added in a second; ``now_s`` is the time of trio's clock."""
-        self._tokens = min(rate, self._tokens + (now_s - self._filled_s) * rate)
+        self.tokens = min(rate, self.tokens + (now_s - self._filled_s) * rate)
         self._filled_s = now_s
-        return max(0.0, (1 - self._tokens) / rate)
+        return max(0.0, (1 - self.tokens) / rate)
 
 
 # ---- the memory of what peers have sent and sessions have not finished, for the whole daemon

@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from typing import NamedTuple
 
 import trio
 from wsproto.connection import Connection, ConnectionState
@@ -37,6 +38,13 @@ _TOO_BIG = 1009
 
 class ConnectionClosedError(Exception):
     """The connection has ended or is being closed."""
+
+
+class Received(NamedTuple):
+    """A message of the peer, and its bytes."""
+
+    content: str | bytes
+    size: int
 
 
 class WebSocket:
@@ -83,7 +91,7 @@ class WebSocket:
         self._gathered: io.BytesIO | None = None
         self._size = 0
         self._frames = 0
-        #: The bytes of the message that ``get_message`` returned last.
+        #: The bytes of the messages that ``get_messages`` returned last.
         self._taken = 0
         #: The number of the last ping, and what its pong sets.
         self._ping = 0
@@ -93,10 +101,10 @@ class WebSocket:
 
     # ---- what sessions do
 
-    async def get_message(self) -> str | bytes:
-        """Wait for a message, with a checkpoint now and then. A text of several parts is in UTF-8: to join many MiB takes long.
+    async def get_messages(self, most: int) -> tuple[list[Received], int]:
+        """Wait for messages; returns those of one step, ``most`` at most, and their bytes. A checkpoint now and then.
 
-        The message before has been handled, and counts no more.
+        Those before have been handled, and count no more. A text of several parts is in UTF-8: to join many MiB takes long.
 
         Raises:
             ConnectionClosedError
@@ -104,10 +112,10 @@ class WebSocket:
         self._memory.release(self, self._taken)
         self._taken = 0
         try:
-            message, self._taken = await self._messages.take()
+            messages, self._taken = await self._messages.take(most)
         except trio.EndOfChannel:
             raise ConnectionClosedError from None
-        return message
+        return messages, self._taken
 
     async def send_frames(self, frames: bytes) -> None:
         """Send whole frames of messages (``net.frames.frame``); raises ConnectionClosedError."""
@@ -288,7 +296,7 @@ class MessageQueue:
     """The messages of a peer that its session has not taken. One task adds them, one takes them out."""
 
     def __init__(self) -> None:
-        self._messages: deque[tuple[str | bytes, int]] = deque()
+        self._messages: deque[Received] = deque()
         self._bytes = 0
         #: True if no more messages are added.
         self._has_ended = False
@@ -300,7 +308,7 @@ class MessageQueue:
         """Add a message of so many bytes, then wait if too much waits. After the end it is dropped."""
         if self._has_ended:
             return
-        self._messages.append((message, size))
+        self._messages.append(Received(message, size))
         self._bytes += size
         if self._filled:
             self._filled.unpark_all()
@@ -312,8 +320,10 @@ class MessageQueue:
         while len(self._messages) > 1 and not self._has_ended:
             await self._drained.park()
 
-    async def take(self) -> tuple[str | bytes, int]:
-        """Wait for a message; returns it with its bytes. A checkpoint only if there is none, or enough work was done.
+    async def take(self, most: int) -> tuple[list[Received], int]:
+        """Wait for a message; returns it and others that are there, ``most`` in all and the work of one step, and their bytes.
+
+        A checkpoint only if there is none, or enough work was done.
 
         Raises:
             trio.EndOfChannel: there are no more.
@@ -326,12 +336,16 @@ class MessageQueue:
                 raise trio.EndOfChannel
             self._work = 0
             await self._filled.park()
-        message, size = self._messages.popleft()
+        taken, size = list[Received](), 0
+        while self._messages and len(taken) < most and self._work <= STEP_WORK:
+            message = self._messages.popleft()
+            self._work += MESSAGE_WORK + message.size
+            size += message.size
+            taken.append(message)
         self._bytes -= size
-        self._work += MESSAGE_WORK + size
         if self._drained and len(self._messages) <= 1:
             self._drained.unpark_all()
-        return message, size
+        return taken, size
 
     def end(self) -> None:
         """Let no more messages come; those that wait can be taken."""

@@ -21,7 +21,7 @@ from ykactor.surfaces.files.helper_process import HelperProcessError, in_helper_
 from ykactor.surfaces.log.logs import log_event
 from ykactor.surfaces.net.frames import Frames, frame
 from ykactor.surfaces.net.transports import FrameStream
-from ykactor.surfaces.sessions.connection import ConnectionClosedError, WebSocket
+from ykactor.surfaces.sessions.connection import ConnectionClosedError, Received, WebSocket
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ENCODINGS, JSON, MSGPACK, Encoding
 from ykactor.wire.si.lengths import REQUEST_MAX, TEXT_MAX, shortened, size_of
@@ -92,7 +92,12 @@ class Peer:
         self._unread_since: float | None = None
 
     async def receive(self) -> str | bytes:
-        """Wait for a message; raises ``ConnectionClosedError`` when the connection has ended.
+        """Wait for one message, like ``receive_some``."""
+        (message,) = await self.receive_some(1)
+        return message.content
+
+    async def receive_some(self, most: int) -> list[Received]:
+        """Wait for messages, as many as may be handled in one step; ``ConnectionClosedError`` when the connection has ended.
 
         A session that is not settled ends after ``unused_s``, with the reason. One that has sent too much is
         left alone for a while: what it sends then waits in its own buffers (TCP back pressure).
@@ -100,11 +105,11 @@ class Peer:
         await self._wait_for_limits()
         self._receiving_since = trio.current_time()
         try:
-            message = await self._receive()
+            messages, size = await self._receive(min(most, self._sends.together_max))
         finally:
             self._receiving_since = None
-        self._sends.received(size_of(message))
-        return message
+        self._sends.received(len(messages), size)
+        return messages
 
     async def _wait_for_limits(self) -> None:
         """Wait while too much has come, at most until the connection ends: then the few messages that are here are the last."""
@@ -116,11 +121,11 @@ class Peer:
                 await trio.sleep(min(delay_s, REVIEW_S))
             delay_s = self._sends.delay_s()
 
-    async def _receive(self) -> str | bytes:
+    async def _receive(self, most: int) -> tuple[list[Received], int]:
         if self._unused_until == math.inf:  # a scope costs as much as a small message
-            return await self._connection.get_message()
+            return await self._connection.get_messages(most)
         with trio.CancelScope(deadline=self._unused_until) as self._unused:
-            return await self._connection.get_message()
+            return await self._connection.get_messages(most)
         await self.drop(SILENT, f"{_WANTED.get(self._path, 'no message')} came within {self._unused_s:g} s")
         raise ConnectionClosedError
 

@@ -111,16 +111,25 @@ class Backlog:
         self._requests: deque[tuple[Pending, int]] = deque()
         self._bytes = 0
 
-    async def add(self, request: Pending, size: int) -> None:
-        """Add a request whose message has ``size`` bytes, and wait until there is room for another one."""
-        self._requests.append((request, size))
-        self._count(size)
+    @property
+    def room(self) -> int:
+        """The number of requests that may be begun now: 1 at least, after ``add``."""
+        return max(1, self._count_max() - len(self._requests))
+
+    async def add(self, requests: list[tuple[Pending, int]]) -> None:
+        """Add requests with the bytes of their messages, and wait until there is room for another one."""
+        self._requests += requests
+        added = 0
+        for _, size in requests:
+            added += size
+        self._count(added)
         while self._requests and (self._requests[0][0].finished.is_set() or self._is_full()):
-            oldest, oldest_size = self._requests[0]
-            if not oldest.finished.is_set():  # even then to wait would be a checkpoint, and make small requests dearer
-                await oldest.finished.wait()
-            self._requests.popleft()
-            self._count(-oldest_size)
+            if not self._requests[0][0].finished.is_set():  # else to wait would be a checkpoint, and make small requests dearer
+                await self._requests[0][0].finished.wait()
+            freed = 0
+            while self._requests and self._requests[0][0].finished.is_set():
+                freed += self._requests.popleft()[1]
+            self._count(-freed)
 
     def close(self) -> None:
         """The session has ended."""

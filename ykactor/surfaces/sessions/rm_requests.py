@@ -3,15 +3,16 @@
 From the moment at which a partition gets a part of a request, the request is answered, whatever becomes of its session (SC-157).
 """
 
+from __future__ import annotations
+
 import logging
-import math
-from collections import deque
+import sys
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from itertools import chain, takewhile
 
 import trio
-from msgspec import structs
+from msgspec import Struct, structs
 
 from ykactor.access.model import Identity
 from ykactor.actors.commands import NOBODY, Administer, Connected, Intake, PartitionCommand, Publication
@@ -30,19 +31,34 @@ from ykactor.surfaces.admission.audit import REGISTERED, Audit
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.session_limits import InputMemory
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
+from ykactor.surfaces.sessions.connection import Received
 from ykactor.surfaces.sessions.peer import error_response
 from ykactor.surfaces.sessions.pending import Backlog, Pending, Sender, unavailable_when_closed
-from ykactor.surfaces.sessions.submissions import moved, of_administrator, permitted
+from ykactor.surfaces.sessions.submissions import may_all, moved, of_administrator, permitted
 from ykactor.wire.si import acts, requests
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import PART_BYTES, Encoding
-from ykactor.wire.si.lengths import size_of
 from ykactor.wire.si.protocol_error import ProtocolError
 
 logger = logging.getLogger(__name__)
 
 #: Submissions by partition.
 _Work = dict[PartitionName, list[Submission]]
+
+
+class _Read(Struct):
+    """A request that the session has read.
+
+    Attributes:
+        size: the bytes of its message.
+        work: what partitions are to do.
+        pending: None until it is carried out.
+    """
+
+    size: int
+    request: si.Request
+    work: _Work
+    pending: Pending | None = None
 
 
 class RequestHandler(Sender):
@@ -56,6 +72,7 @@ class RequestHandler(Sender):
         caller: who sends the requests.
 
     Attributes:
+        backlog: what partitions have not finished.
         finished: set when all requests are answered, or will not be.
     """
 
@@ -78,9 +95,9 @@ class RequestHandler(Sender):
         self._caller = caller
         self._audit = audit
         self._open = gateway.outboxes.requests
-        self._backlog = Backlog(memory, lambda: caller.identity.limits.outstanding)
+        self.backlog = Backlog(memory, lambda: caller.identity.limits.outstanding)
         #: To the task that answers; ``Backlog`` bounds what is in there.
-        self._begun, self._pending = trio.open_memory_channel[Pending](math.inf)
+        self._begun: Mailbox[Pending] = Mailbox("answers", sys.maxsize)
         self._is_stopping = False
         #: Around waiting for partitions to finish a request.
         self._patience = trio.CancelScope()
@@ -88,7 +105,7 @@ class RequestHandler(Sender):
     def close(self) -> None:
         """Accept no more requests."""
         self._begun.close()
-        self._backlog.close()
+        self.backlog.close()
         if self.finished.is_set():  # the last one came after that
             self._open.leave(self)
 
@@ -99,44 +116,66 @@ class RequestHandler(Sender):
 
     # ---- carrying out
 
-    async def on_message(self, message: str | bytes) -> None:
-        """Carry out a request, or begin to; wait while too much is pending."""
+    async def on_messages(self, messages: list[Received]) -> None:
+        """Carry out the requests of messages that have come together, or begin to; wait while too much is pending.
+
+        There are no more than the backlog has room for.
+        """
         if self._caller.revoked:  # the session is being closed: errors would only push out what a later one needs
             return
-        request, request_id, accepted, pending = None, "", None, None
-        is_large = size_of(message) > PART_BYTES
-        try:
-            request = await self._read(message)
-            request_id = request.id
-            self._caller.check(request)
-            if is_large:  # to check all of its entries takes some ms too
-                await pause()
-            work = await self._converted(request)
+        ahead_ns = self._gateway.ahead_ns()
+        read = [found for message in messages if (found := await self._read_request(message, ahead_ns)) is not None]
+        if read:
             # No checkpoint if nobody holds it: requests that arrive during a turn are the input of the next.
             async with Held(self._gateway.outboxes.turn):
-                if not self._reader.attached:
-                    return
-                self._caller.confirm()  # it may have waited for long
-                self._gateway.outboxes.serve(self._caller.identity.partitions, self._outbox.epoch)
-                if request_id and not isinstance(request, si.UpdateConfigurationRequest):
-                    accepted = self._open.accept(request_id, self)
-                pending = await self._carry_out(request, work, accepted)
+                for found in read:
+                    if self._reader.attached and self._gateway.outboxes.current is self._outbox:
+                        found.pending = await self._begin_request(found.request, found.work)
+        for found in read:
+            if found.size > PART_BYTES:
+                await _free(found.request)
+        await self.backlog.add([(found.pending, found.size) for found in read if found.pending is not None])
+
+    async def _read_request(self, message: Received, ahead_ns: int) -> _Read | None:
+        """Read a message, and make submissions of its request; None if it is refused. Nobody waits for it, as no turn is held."""
+        request, work = None, _Work()
+        try:
+            request = await self._read(message.content)
+            self._caller.check(request)
+            if message.size > PART_BYTES:  # to check all of its entries takes some ms too
+                await pause()
+            if isinstance(request, requests.PartitionRequest):
+                work = await drive(requests.submitting(request))
+                if ahead_ns >= AHEAD_NS:
+                    for name, submissions in work.items():
+                        work[name] = await drive(moved(submissions, ahead_ns // S_NS))
         except ProtocolError as error:
-            if request is not None:
-                self._audit.not_permitted(self._caller, request, error)
-            self._outbox.post(error_response(error, request_id))
+            self._refuse(request, error)
+            if message.size > PART_BYTES:
+                await _free(request)
+            return None
+        return _Read(message.size, request, work)
+
+    async def _begin_request(self, request: si.Request, work: _Work) -> Pending | None:
+        """Carry out a request, or begin to; None if it is refused, or its ``Ack`` comes from elsewhere."""
+        accepted = None
+        try:
+            self._caller.confirm()  # it may have waited for long
+            self._gateway.outboxes.serve(self._caller.identity.partitions, self._outbox.epoch)
+            if request.id and not isinstance(request, si.UpdateConfigurationRequest):
+                accepted = self._open.accept(request.id, self)
+            return await self._carry_out(request, work, accepted)
+        except ProtocolError as error:
+            self._refuse(request, error)
             if accepted is not None:
                 self._open.answered([accepted])
-        if is_large and isinstance(request, requests.PartitionRequest):
-            await drive(requests.freeing(request))
-        if pending is not None:
-            await self._backlog.add(pending, size_of(message))
+            return None
 
-    async def _converted(self, request: si.Request) -> _Work:
-        """The submissions of a request, by partition. Nobody waits for it, as no turn is held."""
-        if not isinstance(request, requests.PartitionRequest):
-            return {}
-        return await drive(requests.submitting(request))
+    def _refuse(self, request: si.Request | None, error: ProtocolError) -> None:
+        """Answer with an error; without a request if that could not be read."""
+        if request is not None:
+            self._audit.not_permitted(self._caller, request, error)
+        self._outbox.post(error_response(error, "" if request is None else request.id))
 
     async def _carry_out(self, request: si.Request, work: _Work, accepted: Accepted | None) -> Pending | None:
         """Carry out a request, or begin to; None if its ``Ack`` comes from elsewhere.
@@ -163,7 +202,7 @@ class RequestHandler(Sender):
                 self._configs.put(request, self._outbox, self._caller)
                 return None
             case _:
-                return await self._submit(request.id, work, accepted)
+                return await self._submit(request, work, accepted)
         return self._begin(request.id, self._gateway.partitions, (), accepted)
 
     async def _run_steps(self, steps: int) -> None:
@@ -185,16 +224,17 @@ class RequestHandler(Sender):
         pending = Pending(request_id, partitions, working, accepted, self)
         if accepted is not None:
             accepted.partitions = [name for name in working if name in self._gateway.partitions]
-            self._begun.send_nowait(pending)
+            self._begun.offer(pending)
         return pending
 
-    async def _submit(self, request_id: str, work: _Work, accepted: Accepted | None) -> Pending:
+    async def _submit(self, request: si.Request, work: _Work, accepted: Accepted | None) -> Pending:
         work = requests.addressed(work, self._gateway.partitions)
         for name in work:
-            timed = await self._by_own_clock(work[name])
-            work[name] = await self._permitted(name, await self._with_groups(name, timed))
-        self._caller.confirm()  # to look up groups may take long
-        pending = self._begin(request_id, work, work, accepted)
+            if isinstance(request, si.ApplicationRequest) and name in self._gateway.partitions:
+                work[name] = await self._gateway.with_groups(name, work[name])
+                self._caller.confirm()  # to look up groups may take long
+            work[name] = await self._permitted(name, work[name])
+        pending = self._begin(request.id, work, work, accepted)
         with _Giving(pending, left := list(work)):
             for name, submissions in work.items():
                 await self._submit_to(name, submissions, pending)
@@ -203,17 +243,12 @@ class RequestHandler(Sender):
 
     async def _permitted(self, name: PartitionName, submissions: list[Submission]) -> list[Submission]:
         """The submissions, those that the caller may not send as refusals."""
+        if may_all(self._caller.identity):
+            return submissions
         kept, reason = await drive(permitted(self._caller.identity, submissions))
         if reason:
             self._audit.refused(self._caller, Act.SEND, name, reason)
         return kept
-
-    async def _by_own_clock(self, submissions: list[Submission]) -> list[Submission]:
-        ahead_ns = self._gateway.ahead_ns()
-        return submissions if ahead_ns < AHEAD_NS else await drive(moved(submissions, ahead_ns // S_NS))
-
-    async def _with_groups(self, name: PartitionName, submissions: list[Submission]) -> list[Submission]:
-        return await self._gateway.with_groups(name, submissions) if name in self._gateway.partitions else submissions
 
     async def _submit_to(self, name: PartitionName, submissions: list[Submission], pending: Pending) -> None:
         inbox = self._gateway.partitions.get(name)
@@ -269,41 +304,44 @@ class RequestHandler(Sender):
         An error of its own must not end the daemon: then no more requests are accepted, and the session fails with the next one.
         """
         try:
-            with self._pending:
+            with suppress(trio.EndOfChannel):
                 await self._answer()
         except Exception:
             logger.exception("acknowledging_failed")
         finally:
+            self._begun.close()
             self._open.leave(self)
             self.finished.set()
 
     async def _answer(self) -> None:
         """Answer in the order of the requests; those that are done at the same time are answered together."""
-        begun = deque[Pending]()
-        async for request in self._pending:
-            begun.append(request)
+        begun = list[Pending]()
+        while True:
+            begun += await self._begun.take_batch(sys.maxsize)
             while begun:
                 if not self._is_stopping:
                     with trio.CancelScope() as self._patience:
                         await begun[0].finished.wait()
                 if not begun[0].finished.is_set():
                     return  # the daemon stops, so the request will not be finished
-                with suppress(trio.WouldBlock, trio.EndOfChannel):
-                    while True:
-                        begun.append(self._pending.receive_nowait())
+                if self._begun.messages_waiting():
+                    begun += self._begun.take_nowait(sys.maxsize)
                 done = list(takewhile(lambda each: each.finished.is_set(), begun))
-                for _ in done:
-                    begun.popleft()
+                del begun[: len(done)]
                 await self._post_answers(done)
 
     async def _post_answers(self, done: list[Pending]) -> None:
         """Post the answers to requests after all their direct results."""
         for name in dict.fromkeys(chain.from_iterable(request.partitions for request in done)):
             await self._gateway.feed.published(name)
-        for request in done:
-            if request.answer is not None:
-                self._outbox.post(request.answer)
+        self._outbox.post(*(request.answer for request in done if request.answer is not None))
         self._open.answered(request.accepted for request in done if request.accepted is not None)
+
+
+async def _free(request: si.Request | None) -> None:
+    """Free the entries of a large request that nobody needs any more."""
+    if isinstance(request, requests.PartitionRequest):
+        await drive(requests.freeing(request))
 
 
 class _Giving:

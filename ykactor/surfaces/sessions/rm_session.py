@@ -113,7 +113,7 @@ class ResourceManagerSession:
         try:
             while self._is_registered(reader):
                 await self._gateway.outboxes.room()
-                await handler.on_message(await self.peer.receive())
+                await handler.on_messages(await self.peer.receive_some(handler.backlog.room))
         finally:
             handler.close()
 

@@ -26,6 +26,11 @@ from ykactor.wire.si.lengths import ITEMS_MAX, shortened
 from ykactor.wire.si.protocol_error import ProtocolError
 
 
+def may_all(identity: Identity) -> bool:
+    """True if the identity may submit whatever was read (``permitted``)."""
+    return identity is ANYBODY and identity.limits.tags >= ITEMS_MAX  # more tags were refused when the message was read
+
+
 def permitted(identity: Identity, submissions: list[Submission]) -> Steps[tuple[list[Submission], str]]:
     """The submissions that count, with a pause now and then, and why the first one with too many tags is refused; "" if none is.
 
@@ -34,9 +39,7 @@ def permitted(identity: Identity, submissions: list[Submission]) -> Steps[tuple[
     Args:
         submissions: with the groups that were looked up (``Gateway.with_groups``).
     """
-    counts_tags = identity.limits.tags < ITEMS_MAX  # more were refused when the message was read
-    if identity is ANYBODY and not counts_tags:
-        return submissions, ""
+    counts_tags = identity.limits.tags < ITEMS_MAX
     kept: list[Submission] = []
     reason = ""
     for part in in_parts(submissions):

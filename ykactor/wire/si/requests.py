@@ -6,7 +6,7 @@ rejection. With too long a text they are ignored, because they name what does no
 identifier that a rejection needs, the whole request is refused (AP-138, AP-143).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from sys import intern
@@ -111,9 +111,11 @@ def freeing(request: PartitionRequest) -> Steps[None]:
 
 
 def addressed(
-    work: dict[PartitionName, list[Submission]], known: Iterable[PartitionName]
+    work: dict[PartitionName, list[Submission]], known: Collection[PartitionName]
 ) -> dict[PartitionName, list[Submission]]:
     """The same work by the names of running partitions, which are compared without case (CF-64); it takes over the lists."""
+    if work.keys() <= set(known):
+        return work
     names = {name.lower(): name for name in known}
     routed: dict[PartitionName, list[Submission]] = {}
     for name, entries in work.items():
