@@ -28,7 +28,7 @@ from ykactor.core.values.parts import finished
 from ykactor.journal.reading import Reader
 from ykactor.surfaces.admission.access_control import AccessControl
 from ykactor.surfaces.cli.main import main
-from ykactor.surfaces.cli.serve import clock_after, kept_state
+from ykactor.surfaces.cli.serve import Keeping, clock_after, kept_state
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.surfaces.files.recovery import recover
 from ykactor.surfaces.net.systemd import Notifier
@@ -58,7 +58,7 @@ class Machine:
     async def living(self) -> AsyncIterator[None]:
         """A daemon until the block ends, which kills it."""
         settings = Settings()
-        with kept_state(self.state, settings, durability="off") as state:
+        with kept_state(self.state, settings, Keeping("off")) as state:
             assert state is not None
             async with trio.open_nursery() as nursery:
                 clock = clock_after(state.recovered)

@@ -29,7 +29,7 @@ from ykactor.core.messages.submissions import AddApplication, UpdateNode
 from ykactor.core.turn.scheduler import Decide
 from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName
 from ykactor.surfaces.admission.caller import Caller
-from ykactor.surfaces.cli.serve import kept_state
+from ykactor.surfaces.cli.serve import Keeping, kept_state
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.surfaces.files import watcher
 from ykactor.surfaces.files.state_dir import StateDir
@@ -129,7 +129,7 @@ class Life:
         """A daemon until the block ends, which kills it."""
         config = queuefile.load(self.file.read_text(), str(self.file))
         settings = Settings(config_path=self.file)
-        with kept_state(self._state, settings, durability="off") as state:
+        with kept_state(self._state, settings, Keeping("off")) as state:
             assert state is not None
             async with trio.open_nursery() as nursery:
                 self.daemon = self._made(config, settings, state)

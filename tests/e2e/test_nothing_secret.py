@@ -17,7 +17,7 @@ from ykactor.actors.clock import system_ns
 from ykactor.client import Disconnected, RequestRefused
 from ykactor.client.connection import open_connection
 from ykactor.journal.reading import Reader
-from ykactor.surfaces.cli.serve import kept_state, make_daemon
+from ykactor.surfaces.cli.serve import Keeping, kept_state, make_daemon
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.surfaces.files.access_file import AccessFile
 from ykactor.wire import queuefile
@@ -36,7 +36,7 @@ WRONG = "yk_" + "w" * 43
 @asynccontextmanager
 async def running(directory: Path) -> AsyncIterator[tuple[Daemon, str]]:
     settings = Settings(access_path=directory / "access.yaml")
-    with kept_state(directory / "state", settings, durability="off") as state:
+    with kept_state(directory / "state", settings, Keeping("off")) as state:
         daemon = make_daemon(queuefile.load(""), settings, state, access=AccessFile(directory / "access.yaml"))
         async with serving(daemon) as url:
             yield daemon, url

@@ -34,6 +34,7 @@ from ykactor.surfaces.cli.exit_codes import first_of
 from ykactor.surfaces.cli.jobs.local import end_signals
 from ykactor.surfaces.cli.options import ADDRESS, ADDRESS_OR_NONE, DEFAULT_ADDRESS, DEFAULT_HTTP, reserves_nodes
 from ykactor.surfaces.cli.serve import (
+    Keeping,
     StateDirectory,
     kept_state,
     make_daemon,
@@ -263,7 +264,7 @@ def command(address: Address, http: Address | None, state_dir: Path | None) -> N
     kept = "Nothing is kept." if state_dir is None else f"What has happened is kept in {state_dir}."
     where = DoorSettings((address,), http=() if http is None else (http,))
     try:
-        with kept_state(state_dir, settings) as state, _jobs_directory(state_dir) as directory:
+        with kept_state(state_dir, settings, Keeping()) as state, _jobs_directory(state_dir) as directory:
             make = partial(make_daemon, load(QUEUES), settings, state)
             local_of = partial(_local_settings, directory, best_isolation(directory))
             was_interrupted = loop.run(_demonstrate, make, where, local_of, kept)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import TypeVar
 
 import click
 import msgspec
@@ -19,14 +20,25 @@ from ykactor.core.values.printable import printable
 from ykactor.core.values.quantities import quantity_text
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.cells import detail_text, plural, time_text
-from ykactor.surfaces.cli.options import since_option, text_or_json
+from ykactor.surfaces.cli.options import grouped, since_option, text_or_json
 from ykactor.surfaces.cli.terminal import on_one_line, say, write
 from ykactor.surfaces.cli.urls import DAEMON_URL, Destination, daemon_options
 from ykactor.surfaces.cli.views.listing import Column, Printout, absent, field, none_shown, output_option, table
 from ykactor.surfaces.cli.views.showing import show
 from ykactor.wire.si import messages as si
 
+T = TypeVar("T")
+
 COLOURS = {"AUDIT": "red", "APP": "cyan", "NODE": "magenta", "QUEUE": "yellow", "REQUEST": "blue", "USERGROUP": "green"}
+
+
+def _only(flag: str, field: str, explanation: str, metavar: str | None = None) -> Callable[[T], T]:
+    """An option that may be given several times, whose values are a list of ``Subscribe``."""
+    option = partial(click.option, multiple=True, callback=lambda _ctx, _param, given: list(given))
+    return option(flag, field, metavar=metavar, help=explanation)  # type: ignore[return-value]
+
+
+_kinds = _only("--kind", "kinds", "Only events of this type (APP) or detail (APP_RUNNING). Repeatable.")
 
 
 @click.command()
@@ -40,19 +52,12 @@ COLOURS = {"AUDIT": "red", "APP": "cyan", "NODE": "magenta", "QUEUE": "yellow", 
     callback=lambda _ctx, _param, place: _place(place),
     help="Where to start: now, snapshot (the state, then events), or the number of an event (then the event after it).",
 )
-@click.option("--queue", "queues", multiple=True, help="Only events of this queue and of all queues below it. Repeatable.")
-@click.option("--app", "applications", multiple=True, help="Only events of this application. Repeatable.")
-@click.option("--kind", "kinds", multiple=True, help="Only events of this type (APP) or detail (APP_RUNNING). Repeatable.")
+@_only("--queue", "queues", "Only events of this queue and of all queues below it. Repeatable.")
+@_only("--app", "applications", "Only events of this application. Repeatable.")
+@_kinds
+@grouped("wanted", si.Subscribe)
 @text_or_json("text: a line with columns for each event; json: the messages as the daemon sends them, one on each line.")
-def follow_command(
-    address: str | None,
-    daemon: Destination,
-    from_: int | str,
-    queues: tuple[str, ...],
-    applications: tuple[str, ...],
-    kinds: tuple[str, ...],
-    output: str,
-) -> None:
+def follow_command(address: str | None, daemon: Destination, wanted: si.Subscribe, output: str) -> None:
     """Print the events of the daemon at URL until Ctrl-C. URL may be given as the argument or with --url.
 
     Columns: time, sequence number, type, change, detail, object, reference, resource, message. The object is what the event is
@@ -60,9 +65,8 @@ def follow_command(
     command reconnects. A line on standard error says to which daemon it is connected, and whether events may be missing.
     """
     chosen = structs.replace(daemon, url=address or daemon.url)
-    subscribe = si.Subscribe(from_=from_, queues=list(queues), applications=list(applications), kinds=list(kinds))
     shown = as_text if output == "text" else on_one_line
-    chosen.run(print_messages, chosen, subscribe, shown, lambda line: write([line]), partial(say, err=True))
+    chosen.run(print_messages, chosen, wanted, shown, lambda line: write([line]), partial(say, err=True))
 
 
 def _place(text: str) -> int | str:
@@ -217,21 +221,14 @@ _COLUMNS = (
 
 @click.command()
 @since_option("events ")
-@click.option("--partition", "partitions", multiple=True, metavar="NAME", help="Only what is in this partition. Repeatable.")
-@click.option("--queue", "queues", multiple=True, metavar="NAME", help="Only what is in this queue or below it. Repeatable.")
-@click.option("--app", "applications", multiple=True, metavar="ID", help="Only events of this application. Repeatable.")
-@click.option("--kind", "kinds", multiple=True, help="Only events of this type (APP) or detail (APP_RUNNING). Repeatable.")
+@_only("--partition", "partitions", "Only what is in this partition. Repeatable.", metavar="NAME")
+@_only("--queue", "queues", "Only what is in this queue or below it. Repeatable.", metavar="NAME")
+@_only("--app", "applications", "Only events of this application. Repeatable.", metavar="ID")
+@_kinds
+@grouped("wanted", si.Subscribe)
 @output_option
 @daemon_options
-def command(
-    since_ns: int,
-    partitions: tuple[str, ...],
-    queues: tuple[str, ...],
-    applications: tuple[str, ...],
-    kinds: tuple[str, ...],
-    daemon: Destination,
-    output: str,
-) -> None:
+def command(since_ns: int, wanted: si.Subscribe, daemon: Destination, output: str) -> None:
     """List the events that the daemon has in memory, in the order of their times.
 
     Events of the same time are in the order of their numbers, as are those of one partition. The audit tells of a refusal up to a
@@ -239,7 +236,6 @@ def command(
     standard error says so when older ones are missing. ykactor follow prints new events as they come, and ykactor story
     --state-dir reads all that the journal keeps. With -o name the number of each event is printed.
     """
-    wanted = si.Subscribe(partitions=list(partitions), queues=list(queues), applications=list(applications), kinds=list(kinds))
     events, lost, missing = daemon.run(_collect, daemon, wanted)
     if lost is not None and not (events and events[0].timestamp_nano < since_ns):
         say(f"events {lost.from_} to {lost.to} are no longer in memory", err=True)

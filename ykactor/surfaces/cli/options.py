@@ -41,12 +41,12 @@ class Parsed(click.ParamType[T]):
 
 
 def grouped(name: str, kind: type[Struct], *options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
-    """Options that belong together: the command gets their values as the fields of a struct."""
+    """The command gets the options that are named as the fields of a struct as this struct, with ``options`` among them."""
 
     def decorated(command: _Command) -> _Command:
         @wraps(command)
         def gathered(*arguments: object, **values: Any) -> object:
-            found = kind(**{field: values.pop(field) for field in kind.__struct_fields__})
+            found = kind(**{field: values.pop(field) for field in kind.__struct_fields__ if field in values})
             return command(*arguments, **{name: found}, **values)
 
         for option in reversed(options):

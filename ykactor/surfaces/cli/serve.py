@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 import trio
+from msgspec import Struct, structs
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.health import AHEAD_NS
@@ -35,6 +36,7 @@ from ykactor.surfaces.cli.options import (
     EXISTING_FILE,
     Parsed,
     WholeNumber,
+    grouped,
     log_level_option,
     reserves_nodes,
 )
@@ -45,7 +47,7 @@ from ykactor.surfaces.files.regular import write_private
 from ykactor.surfaces.files.state_dir import StateDir, StateSettings, open_state_dir
 from ykactor.surfaces.log.logs import LOG_CLOSE_S, STANDARD_ERROR, LogWriter, configure, get_logger, log_event
 from ykactor.surfaces.net.descriptors import TooFewDescriptorsError, raise_limit
-from ykactor.surfaces.net.doors import Address, DoorError, DoorSettings, RefusedDoorError, open_doors
+from ykactor.surfaces.net.doors import DoorError, DoorSettings, RefusedDoorError, open_doors
 from ykactor.surfaces.net.systemd import Extension, Notifier
 from ykactor.wire.queuefile.load import ConfigError, load
 
@@ -145,6 +147,22 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
     return files[0] if files else None
 
 
+class Keeping(Struct, frozen=True):
+    """The failures that a state directory survives, and how much of the history it keeps."""
+
+    durability: Durability = "full"
+    keep_mib: int = 1024
+    keep_days: int = 30
+
+
+class TlsOptions(Struct, frozen=True):
+    """The files of TLS, as they are named on the command line."""
+
+    tls_cert: Path | None
+    tls_key: Path | None
+    tls_client_ca: Path | None
+
+
 @click.command()
 @click.option(
     "--config",
@@ -187,7 +205,6 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
 )
 @click.option(
     "--http",
-    "http_addresses",
     type=ADDRESS_OR_NONE,
     metavar="HOST:PORT|unix:PATH|none",
     multiple=True,
@@ -198,18 +215,16 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
 )
 @click.option(
     "--ws-mode",
-    "socket_mode",
+    "mode",
     type=Parsed("mode", _mode),
     default="0660",
     show_default=True,
     help="The mode of the file of a Unix socket: who may write to it can connect.",
 )
-@click.option(
-    "--ws-group", "socket_group", type=Parsed("group", _group), help="The group of that file.  [default: that of the daemon]"
-)
+@click.option("--ws-group", "group", type=Parsed("group", _group), help="The group of that file.  [default: that of the daemon]")
 @click.option(
     "--access",
-    "access_file",
+    "access_path",
     type=EXISTING_FILE,
     help="The access file, which says who may do what (see ykactor access). With it everybody has to show who they are. "
     "Default: root and the user of the daemon may do everything, and other users of this machine may read.",
@@ -256,30 +271,16 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
 )
 @click.option("--manual", is_flag=True, help="Schedule only when the resource manager sends a ScheduleRequest.")
 @log_level_option("The least severe lines that are written to the log, which goes to standard error.")
+@grouped("settings", Settings)
+@grouped("where", DoorSettings)
+@grouped("keeping", Keeping)
+@grouped("tls_options", TlsOptions)
 def command(
-    config_file: str | None,
-    state_dir: Path | None,
-    durability: Durability,
-    keep_mib: int,
-    keep_days: int,
-    addresses: tuple[Address, ...],
-    http_addresses: tuple[Address, ...],
-    socket_mode: int,
-    socket_group: int | None,
-    access_file: Path | None,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    tls_client_ca: Path | None,
-    is_insecure: bool,
-    host_names: tuple[str, ...],
-    has_old_metrics: bool,
-    web_root: Path | None,
-    manual: bool,
-    log_level: str,
+    config_file: str | None, settings: Settings, where: DoorSettings, keeping: Keeping, tls_options: TlsOptions, log_level: str
 ) -> None:
     """Run the scheduler until SIGTERM or Ctrl-C. SIGHUP reads the queue file, the access file and the files of TLS again."""
-    has_access = access_file is not None
-    tls = _read_tls(tls_cert, tls_key, tls_client_ca, has_access)
+    has_access, state_dir = settings.access_path is not None, settings.state_dir
+    tls = _read_tls(tls_options, has_access)
     prepare_descriptors()
     with lacking():
         config = None if config_file is None else _first_config(config_file)
@@ -292,13 +293,11 @@ def command(
         _log_first(config, name_of(config_file))
     if state_dir is None:
         log_event(log, logging.INFO, "state_not_kept", reason="without --state-dir a restart forgets everything")
-    settings = Settings(
-        watched, manual, reserves_nodes(os.environ), state_dir, host_names, access_file, web_root, has_old_metrics
-    )
-    where = DoorSettings(addresses, socket_mode, socket_group, has_access, is_insecure, http_addresses, tls)
-    access = read_access(access_file)
+    settings = structs.replace(settings, config_path=watched, reserves=reserves_nodes(os.environ))
+    where = structs.replace(where, has_access=has_access, tls=tls)
+    access = read_access(settings.access_path)
     try:
-        with kept_state(state_dir, settings, durability, keep_mib, keep_days) as state:
+        with kept_state(state_dir, settings, keeping) as state:
             if config is None:
                 _log_without_file(state)
             loop.run(_serve, partial(make_daemon, config, settings, state, access, tls), where)
@@ -332,13 +331,11 @@ def _log_first(config: SchedulerConfig, source: str) -> None:
         log_event(log, logging.WARNING, "config_warning", reason=warning)
 
 
-def kept_state(
-    directory: Path | None, settings: Settings, durability: Durability = "full", keep_mib: int = 1024, keep_days: int = 30
-) -> AbstractContextManager[StateDir | None]:
+def kept_state(directory: Path | None, settings: Settings, keeping: Keeping) -> AbstractContextManager[StateDir | None]:
     """The state directory, open within the block; None if there is none. Blocks. Raises ``JournalError``."""
     if directory is None:
         return nullcontext()
-    kept = StateSettings(directory, durability, keep_mib * 2**20, keep_days * DAY_NS)
+    kept = StateSettings(directory, keeping.durability, keeping.keep_mib * 2**20, keeping.keep_days * DAY_NS)
     extension = Extension(Notifier.from_environment())
     return open_state_dir(kept, extension.on_progress, reserves=settings.reserves)
 
@@ -381,8 +378,9 @@ def read_access(path: Path | None) -> AccessFile | None:
         return AccessFile(path)
 
 
-def _read_tls(cert: Path | None, key: Path | None, client_ca: Path | None, has_access: bool) -> TlsFiles | None:
+def _read_tls(options: TlsOptions, has_access: bool) -> TlsFiles | None:
     """The files of TLS, or the end of the command."""
+    cert, key, client_ca = options.tls_cert, options.tls_key, options.tls_client_ca
     if (cert is None) != (key is None):
         raise click.UsageError("found one of --tls-cert and --tls-key, expected both")
     if client_ca is not None and (cert is None or not has_access):
