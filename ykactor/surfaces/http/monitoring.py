@@ -14,6 +14,7 @@ from ykactor.actors.commands import PartitionCommand, Read
 from ykactor.actors.health import Check, HealthChecks
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.pauses import drive
+from ykactor.core.inspection.partition_status import partition_totals
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import Steps
@@ -186,10 +187,5 @@ class History:
 
 def count(look: Look) -> Steps[tuple[int, int]]:
     """Running applications and allocations of a partition."""
-    containers = 0
-    for application in look.state.applications.values():
-        containers += len(
-            look.core.registry.leaf_of(application.application_id).applications[application.application_id].tasks.allocations
-        )
-        yield 1
-    return len(look.state.tree.root.running), containers
+    totals = yield from partition_totals(look.core, look.state, look.shows)
+    return len(look.state.tree.root.running), totals.allocations
