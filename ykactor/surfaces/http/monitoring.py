@@ -21,7 +21,7 @@ from ykactor.core.values.parts import Steps
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.http.admission import check_sees_all
 from ykactor.surfaces.http.load import Effort
-from ykactor.surfaces.http.published import Published
+from ykactor.surfaces.http.published import Pages, Published
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import PLAIN, ZIPPED, InParts, Page, accepts_gzip, encoded, reply
 from ykactor.surfaces.metrics.exposition import MEDIA_TYPE
@@ -43,8 +43,7 @@ class Metrics:
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
-        self._page = Page(200, [], fresh_until_s=float("-inf"))
-        self._making = trio.Lock()
+        self._pages = Pages()
         #: Inboxes of partitions that were asked and have not answered yet: they are not asked again before.
         self._asked: set[Mailbox[PartitionCommand]] = set()
 
@@ -62,18 +61,14 @@ class Metrics:
 
     async def page(self) -> Page:
         """The last scrape, or a new one if that is too old."""
-        async with self._making:
-            if not self._page.is_fresh:
-                effort = Effort()
-                parts = await self._make(effort)
-                self._page = Page(200, parts, fresh_until_s=trio.current_time() + max(FRESH_S, SHARE * effort.seconds))
-            return self._page
+        return await self._pages.get(("metrics",), self._scraped)
 
-    async def _make(self, effort: Effort) -> list[bytes]:
-        inboxes = list(self._sources.gateway.partitions.values())
+    async def _scraped(self) -> Page:
+        effort, inboxes = Effort(), list(self._sources.gateway.partitions.values())
         self._asked.intersection_update(inboxes)
         figures = [await self._read(inbox, effort) for inbox in inboxes if inbox not in self._asked]
-        return await drive(effort.measured(scrape(self._sources, [each for each in figures if each is not None])))
+        parts = await drive(effort.measured(scrape(self._sources, [each for each in figures if each is not None])))
+        return Page(200, parts, fresh_s=max(FRESH_S, SHARE * effort.seconds))
 
     async def _read(self, inbox: Mailbox[PartitionCommand], effort: Effort) -> PartitionFigures | None:
         """The figures of a partition; None if it does not answer."""

@@ -115,7 +115,7 @@ class WebRoot(StaticFiles):
 
     async def _zipped_file(self, response: FileResponse) -> Response:
         tag = response.headers["etag"]  # of its size and the time of its change
-        page = await self._zipped.get((str(response.path), tag), partial(_page, Path(response.path)), fresh_s=inf)
+        page = await self._zipped.get((str(response.path), tag), partial(_page, Path(response.path)))
         kept = [header for header in response.raw_headers if header[0] not in (b"content-length", b"etag", b"accept-ranges")]
         (_, encoding), weak = ZIPPED[-1], f"W/{tag}"
         headers = [*kept, (b"etag", weak.encode()), (b"content-encoding", encoding.encode())]
@@ -132,4 +132,4 @@ def _may_be_zipped(response: FileResponse) -> bool:
 
 
 async def _page(path: Path) -> Page:
-    return Page(200, [await trio.to_thread.run_sync(path.read_bytes)])
+    return Page(200, [await trio.to_thread.run_sync(path.read_bytes)], fresh_s=inf)

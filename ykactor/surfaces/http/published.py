@@ -293,12 +293,10 @@ class Allowance:
 
 # ---- the pages that are kept, each encoded once for all who read it
 #
-# A page is made when somebody asks and the last one is older than ``FRESH_S``, by one task for all who ask then.
+# A page is made when somebody asks and the last one is not fresh any more, by one task for all who ask then.
 
 #: What a page is of: the partition, or a word, and more.
 Key = tuple[Hashable, ...]
-#: How long a page is shown.
-FRESH_S = 0.1
 #: Pages that are kept: those of 100,000 asks and of 5,000 nodes have 70 MiB together.
 _PAGES_MAX = 256
 _BYTES_MAX = 128 * 2**20
@@ -312,12 +310,12 @@ class Pages:
         #: Set when the page that is being made is there.
         self._making: dict[Key, trio.Event] = {}
 
-    async def get(self, key: Key, make: Callable[[], Awaitable[Page]], fresh_s: float = FRESH_S) -> Page:
+    async def get(self, key: Key, make: Callable[[], Awaitable[Page]]) -> Page:
         """The page of a key, made by ``make`` if there is none that is fresh. What ``make`` raises reaches who has called it."""
         while (page := self.last(key)) is None or not page.is_fresh:
             making = self._making.get(key)
             if making is None:
-                return await self._make(key, make, fresh_s)
+                return await self._make(key, make)
             await making.wait()
         return page
 
@@ -332,7 +330,7 @@ class Pages:
         """All that are kept; those that were not asked for for the longest time come first, and are forgotten first."""
         return self._pages.items()
 
-    async def _make(self, key: Key, make: Callable[[], Awaitable[Page]], fresh_s: float) -> Page:
+    async def _make(self, key: Key, make: Callable[[], Awaitable[Page]]) -> Page:
         made = self._making[key] = trio.Event()
         try:
             page = await make()
@@ -340,7 +338,6 @@ class Pages:
             del self._making[key]
             made.set()
         page.made_s = trio.current_time()
-        page.fresh_until_s = page.made_s + fresh_s
         self._keep(key, page)
         return page
 

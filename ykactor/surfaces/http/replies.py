@@ -29,6 +29,8 @@ _ALLOWED_HEADERS = "X-Requested-With,Content-Type,Accept,Origin,Authorization"
 Write = Callable[[bytes | memoryview], Awaitable[None]]
 
 
+#: How long a page is shown, unless it says otherwise.
+FRESH_S = 0.1
 #: Smaller pages are not compressed.
 GZIP_BYTES_MIN = 1400
 _GZIP_LEVEL = 1
@@ -46,14 +48,15 @@ class Page(Struct, eq=False):
         parts: of the body, in order: a large one is never in one piece, which would take long to make.
         took_s: how long it took to make it, without waiting for others; also to compress it, if somebody wants that.
         charge: is told how long it took to compress it; None: nobody is.
-        made_s, fresh_until_s: when it was made and until when it is shown, of trio's clock.
+        made_s: when it was made, of trio's clock.
+        fresh_s: how long it is shown from then on.
     """
 
     status: int
     parts: list[bytes]
     took_s: float = 0.0
     made_s: float = 0.0
-    fresh_until_s: float = 0.0
+    fresh_s: float = FRESH_S
     charge: Callable[[float], None] | None = None
     _zipped: list[bytes] | None = None
     _zipping: trio.Lock = field(default_factory=trio.Lock)
@@ -75,7 +78,7 @@ class Page(Struct, eq=False):
     @property
     def is_fresh(self) -> bool:
         """True if it may be shown."""
-        return trio.current_time() < self.fresh_until_s
+        return self.age_s < self.fresh_s
 
     @property
     def age_s(self) -> float:
