@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from ykactor.core.objects.queues import LeafCore
 from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName, QueuePath
-from ykactor.surfaces.http.admission import check_sees_nodes, view_for
+from ykactor.surfaces.http.app import check_sees_nodes, view_for
 from ykactor.surfaces.http.parameters import columns, days, group_name, queue_path, status, user_name
 from ykactor.surfaces.http.published import NO_QUEUE, Key, Published, Reading
 from ykactor.surfaces.http.readings import applications, partitions, queues, usage

@@ -15,7 +15,7 @@ from ykactor.actors.gateway import Gateway
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.surfaces.files.config_loader import LOAD_S, is_small, load_config
 from ykactor.surfaces.files.helper_process import HelperProcessError, in_helper_process
-from ykactor.surfaces.http.admission import check_sees_all, view_for
+from ykactor.surfaces.http.app import check_sees_all, view_for
 from ykactor.surfaces.http.published import Published
 from ykactor.surfaces.http.replies import JSON, Page, reply
 from ykactor.surfaces.net.requests import RefusedError

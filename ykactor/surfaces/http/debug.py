@@ -14,8 +14,8 @@ from starlette.responses import RedirectResponse, Response
 
 from ykactor.actors.pauses import drive
 from ykactor.core.values.parts import Steps
-from ykactor.surfaces.http.admission import check_sees_all
 from ykactor.surfaces.http.api import Api
+from ykactor.surfaces.http.app import check_sees_all
 from ykactor.surfaces.http.configuration import Configuration
 from ykactor.surfaces.http.monitoring import History
 from ykactor.surfaces.http.published import Key, Published, Reading

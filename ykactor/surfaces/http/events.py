@@ -21,7 +21,7 @@ from ykactor.actors.subscription import Message, Missed, Subscription
 from ykactor.core.values.parts import in_parts
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.slots import Slots
-from ykactor.surfaces.http.admission import caller_of, check_sees_all
+from ykactor.surfaces.http.app import caller_of, check_sees_all
 from ykactor.surfaces.http.parameters import number
 from ykactor.surfaces.http.replies import JSON, Page, Streamed, Write, allowed_methods, cors, error_page, reply
 from ykactor.surfaces.net.requests import RefusedError

@@ -19,7 +19,7 @@ from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import Steps
 from ykactor.surfaces.admission.caller import Caller
-from ykactor.surfaces.http.admission import check_sees_all
+from ykactor.surfaces.http.app import check_sees_all
 from ykactor.surfaces.http.load import Effort
 from ykactor.surfaces.http.published import Pages, Published
 from ykactor.surfaces.http.readings.look import Look

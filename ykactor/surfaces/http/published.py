@@ -23,7 +23,7 @@ from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import ApplicationID, PartitionName, QueuePath
 from ykactor.core.values.parts import Steps
-from ykactor.surfaces.http.admission import caller_of, view_for
+from ykactor.surfaces.http.app import caller_of, view_for
 from ykactor.surfaces.http.load import Effort, Load
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import Page, reply

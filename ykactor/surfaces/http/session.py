@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from ykactor.surfaces.admission.admission import host_of, own_page
 from ykactor.surfaces.admission.caller import Cookie
-from ykactor.surfaces.http.admission import caller_of
+from ykactor.surfaces.http.app import caller_of
 from ykactor.surfaces.http.replies import Page, reply, value_of
 from ykactor.surfaces.net.requests import RefusedError
 from ykactor.wire.rest import types
