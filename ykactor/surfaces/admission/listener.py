@@ -40,7 +40,6 @@ class Listener:
     Attributes:
         handshakes, refused: the logs of TLS that fails, and of requests that are refused.
         failed: the log of errors of the daemon, without what they quote, and not as often as a client likes.
-        is_stopping: True if no further connection is accepted.
     """
 
     def __init__(
@@ -53,12 +52,13 @@ class Listener:
     ) -> None:
         self.admission = admission
         self.slots = slots
-        self.is_stopping = False
         self._serve = serve
         self.handshakes = LimitedLog(logger, logging.INFO, "handshake_failed", lines=REFUSED_LINES, within_s=1.0)
         self.refused = LimitedLog(logger, logging.INFO, refused, lines=REFUSED_LINES, within_s=1.0)
         self.failed = LimitedLog(logger, logging.ERROR, "connection_failed", lines=1, within_s=60.0)
         self._no_room = LimitedLog(logger, logging.WARNING, "connection_refused", lines=1, within_s=60.0)
+        #: True if no further connection is accepted.
+        self._is_stopping = False
         #: The functions that end what connections are doing.
         self._endings: set[Callable[[], None]] = set()
 
@@ -86,14 +86,14 @@ class Listener:
                 await stopping.wait()
                 accepting.cancel_scope.cancel()
             connections.cancel_scope.deadline = trio.current_time() + stop_s
-            self.is_stopping = True
+            self._is_stopping = True
             for end in self._endings:
                 end()
 
     @contextmanager
     def ended_by_stop(self, end: Callable[[], None]) -> Iterator[None]:
         """The end of the listener calls ``end`` during this block; if it has come before, ``end`` is called at once."""
-        if self.is_stopping:
+        if self._is_stopping:
             end()
         self._endings.add(end)
         try:
