@@ -25,7 +25,8 @@ def test_totals_are_the_sums_of_what_is_shown(seed: int) -> None:
         core, state = world.core, world.scheduler.state
         totals = finished(partition_totals(core, state, lambda _: True))
         summary = summary_of(finished(partition_state(core, state)))
-        assert totals.nodes and summary.nodes is not None
+        assert totals.nodes
+        assert isinstance(summary.nodes, dict)
         assert totals.nodes.count == sum(summary.nodes.values())
         assert pruned(totals.nodes.capacity) == pruned(summary.capacity or {})
         assert pruned(totals.nodes.allocated) == summary.allocated
