@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from itertools import islice
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -26,7 +25,6 @@ TEXTS_MAX = 50_000
 
 #: Commands that are handled alone.
 Alone = SwitchConfig | Administer | RunCycles | TakeSnapshot | Read | Quiesce
-_ALONE = (SwitchConfig, Administer, RunCycles, TakeSnapshot, Read, Quiesce)
 Message = Submission | Alone
 
 
@@ -37,109 +35,97 @@ class Culprit(NamedTuple):
     command: PartitionCommand
 
 
-class _Left(Struct):
-    """The number of submissions of an ``Intake`` that are not handled."""
+class _Taken(Struct):
+    """A command with its messages that are not handled: the submissions of an ``Intake``; any other command is one message."""
 
-    intake: Intake
-    count: int
+    command: PartitionCommand
+    left: deque[Any]
 
 
 class Hand:
-    """Commands in the order in which they were taken. An ``Intake`` stands behind those of its submissions that are left."""
+    """Commands in the order in which they were taken."""
 
     def __init__(self) -> None:
-        self._items: deque[Message | Intake] = deque()
-        #: The same ``Intake``s, each with the number of its submissions that are left.
-        self._intakes: deque[_Left] = deque()
+        self._taken: deque[_Taken] = deque()
         #: How many of the first messages are being handled.
         self._begun = 0
         #: How many of the first messages are handled alone, because one of them may have made the partition fail.
         self._suspects = 0
 
     def __bool__(self) -> bool:
-        return bool(self._items)
+        return bool(self._taken)
 
     def take(self, commands: Iterable[PartitionCommand]) -> None:
         """Add commands behind the others; what is read comes last of them, so that readers do not cut input into more turns.
 
         Their submissions are taken out of them, so that few are freed at a time.
         """
-        for command in sorted(commands, key=_is_read):
+        for command in sorted(commands, key=lambda command: isinstance(command, Read)):
             if isinstance(command, Intake):
-                self._items.extend(command.submissions)
-                self._intakes.append(_Left(command, len(command.submissions)))
+                self._taken.append(_Taken(command, deque(command.submissions)))
                 command.submissions.clear()
-            self._items.append(command)
+            else:
+                self._taken.append(_Taken(command, deque([command])))
 
     def next(self) -> list[Submission] | Alone:
         """The messages to handle now: submissions, possibly none, or a command."""
-        first = self._items[0]
-        if isinstance(first, _ALONE):
+        first = self._taken[0].command
+        if not isinstance(first, Intake):
             self._begun = 1
             return first
-        portion = self._portion(1 if self._suspects else self._count_alike())
+        portion = self._portion(1 if self._suspects else CHUNK_MAX)
         self._begun = len(portion)
         return portion
 
     def _portion(self, count_max: int) -> list[Submission]:
-        portion: list[Any] = []
-        texts = 0
-        for item in self._items:
-            kind = type(item)  # ``isinstance`` takes several times as long, and there can be many
-            if kind is Intake:
-                continue
-            if kind in _ALONE or len(portion) == count_max:
+        """The first submissions that can be handled together, which have the same limits."""
+        portion: list[Submission] = []
+        texts, limits = 0, None
+        for each in self._taken:
+            if not isinstance(each.command, Intake) or (portion and each.left and each.command.limits != limits):
                 break
-            if kind is not Ask or item.tags:  # type: ignore[union-attr]  # the type is exact
-                texts += _texts(item)
-                if texts > TEXTS_MAX and portion:
-                    break
-            portion.append(item)
+            for item in each.left:
+                if len(portion) == count_max:
+                    return portion
+                if type(item) is not Ask or item.tags:  # ``isinstance`` takes several times as long, and there can be many
+                    texts += _texts(item)
+                    if texts > TEXTS_MAX and portion:
+                        return portion
+                portion.append(item)
+                limits = each.command.limits
         return portion
-
-    def _count_alike(self) -> int:
-        """The number of the first submissions that can be handled together."""
-        count, limits = 0, None
-        for each in self._intakes:
-            if each.count and count and each.intake.limits != limits:
-                break
-            if each.count:
-                limits = each.intake.limits
-            count += each.count
-            if count >= CHUNK_MAX:
-                return CHUNK_MAX
-        return count
 
     def sender(self) -> Intake:
         """The command with the first of the submissions that ``next`` returned; the others have the same limits."""
-        return next(each.intake for each in self._intakes if each.count)
+        command = self._taken[self._first()].command
+        assert isinstance(command, Intake)
+        return command
 
     def parts(self) -> list[tuple[Accepted, bool]]:
         """The requests of which something is in what ``next`` returned, and whether that is the rest of it."""
         found: list[tuple[Accepted, bool]] = []
         begun = self._begun
-        for each in self._intakes:
+        for each in self._taken:
             if not begun:
                 break
-            part = min(begun, each.count)
-            if part and each.intake.accepted is not None:
-                found.append((each.intake.accepted, part == each.count))
+            part = min(begun, len(each.left))
+            if part and isinstance(each.command, Intake) and each.command.accepted is not None:
+                found.append((each.command.accepted, part == len(each.left)))
             begun -= part
         return found
 
     def finish(self) -> list[Intake]:
         """Note that what ``next`` returned was handled. Returns the commands that are finished by that."""
-        items, left = self._items, self._begun
-        finished: list[Any] = []
-        if items and not isinstance(items[0], _ALONE):
-            self._count_down(left)
-        while items and (left or type(items[0]) is Intake):
-            item = items.popleft()
-            if type(item) is Intake:
-                self._intakes.popleft()
-                finished.append(item)
-            else:
-                left -= 1
+        taken, finished, handled = self._taken, list[Intake](), self._begun
+        while taken and (handled or not taken[0].left):
+            command, left = taken[0].command, taken[0].left
+            while handled and left:
+                left.popleft()
+                handled -= 1
+            if not left:
+                taken.popleft()
+                if isinstance(command, Intake):
+                    finished.append(command)
         self._suspects = max(0, self._suspects - self._begun)
         self._begun = 0
         return finished
@@ -153,42 +139,30 @@ class Hand:
         if not (begun and self._suspects):
             self._suspects = begun
             return None
-        position = self._first()
-        message = self._items[position]
-        assert not isinstance(message, Intake)
-        behind = (item for item in islice(self._items, position, None) if isinstance(item, Intake))
-        return Culprit(message, message if isinstance(message, _ALONE) else next(behind))
+        first = self._taken[self._first()]
+        return Culprit(first.left[0], first.command)
 
     def take_out(self) -> None:
         """Do not handle the first message; the ``Intake`` that it came with stays."""
         position = self._first()
-        if not isinstance(self._items[position], _ALONE):
-            self._count_down(1)
-        del self._items[position]
+        self._taken[position].left.popleft()
+        if not isinstance(self._taken[position].command, Intake):
+            del self._taken[position]
         self._suspects -= 1
 
-    def _count_down(self, count: int) -> None:
-        """So many of the first submissions are handled, or will not be."""
-        for each in self._intakes:
-            part = min(count, each.count)
-            each.count -= part
-            count -= part
-            if not count:
-                break
-
     def _first(self) -> int:
-        return next(position for position, item in enumerate(self._items) if not isinstance(item, Intake))
+        """The position of the first command with a message that is left."""
+        return next(position for position, each in enumerate(self._taken) if each.left)
 
     def give_up(self) -> list[PartitionCommand]:
         """Take out everything; returns the commands that are not finished."""
-        left = [item for item in self._items if isinstance(item, (Intake, *_ALONE))]
-        self._items.clear()
-        self._intakes.clear()
+        commands = [each.command for each in self._taken]
+        self._taken.clear()
         self._begun = self._suspects = 0
-        return left
+        return commands
 
 
-def _texts(item: Any) -> int:
+def _texts(item: Submission) -> int:
     """The groups, tags and attributes of a submission."""
     match item:
         case Ask():
@@ -198,7 +172,3 @@ def _texts(item: Any) -> int:
         case UpdateNode():
             return len(item.attributes)
     return 0
-
-
-def _is_read(command: PartitionCommand) -> bool:
-    return isinstance(command, Read)
