@@ -18,7 +18,7 @@ from ykactor.core.objects.commands import PlaceBatch, Placed, SettleBatch
 from ykactor.core.objects.queues import LeafCore
 from ykactor.core.objects.registry import Exchange, send
 from ykactor.core.state import wakeups
-from ykactor.core.turn.scheduler import Cycle, Decide, Observe, SchedulerPhase
+from ykactor.core.turn.scheduler import Cycle, Decide, Observe, SchedulerCore, SchedulerPhase
 from ykactor.core.values.ids import AllocationKey
 from ykactor.sim.direct import DirectPartition
 from ykactor.wire.decision_log import decision_log
@@ -30,6 +30,17 @@ def cancelled(decided: list[Event]) -> list[Event]:
     """The cancellations of a pass of asks that it did not place; it may as well end with those (SC-60, GA-21; or SC-10)."""
     placed = {event[1:3] for event in decided if event[0] == "allocated"}
     return [event for event in decided if event[0] in ("unreserved", "ended") and event[1:3] not in placed]
+
+
+def above_max(scheduler: SchedulerCore) -> list[str]:
+    """Queues that use more than their ``max``. The planner never exceeds it; recovery, resizes and lower limits may (QU-41)."""
+    found = []
+    for path, queue in scheduler.state.tree.nodes.items():
+        for name, used in queue.allocated.items():
+            limit = (queue.max or {}).get(name, used if queue.parent else 0)
+            if used > limit:
+                found.append(f"queue {path}: uses {used} {name}, expected at most {limit}")
+    return found
 
 
 class World(DirectPartition):
@@ -64,7 +75,7 @@ class World(DirectPartition):
         """The invariants, if there are new facts: what a silent step breaks is still broken at the next one."""
         if len(self.facts) > self.checked_count:
             self.checked_count = len(self.facts)
-            found = violations(self.core, self.scheduler, strict_max=self.strict_max)
+            found = violations(self.core, self.scheduler) + (above_max(self.scheduler) if self.strict_max else [])
             assert not found, "\n".join(found)
 
     def cycle(self, now_ns: int) -> tuple[Cycle, bool]:

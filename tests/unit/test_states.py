@@ -12,7 +12,6 @@ from ykactor.core.messages.states import (
     STARTING_TIMEOUT_NS,
     TERMINAL_TIMEOUT_NS,
     after_allocation,
-    diagram,
 )
 from ykactor.core.messages.states import ApplicationEvent as Event
 from ykactor.core.messages.states import ApplicationState as State
@@ -53,6 +52,13 @@ def test_the_table_is_complete() -> None:
         "expireApplication",
         "resumeApplication",
     ]
+
+
+def diagram() -> str:
+    """The moves of an application as a Mermaid state diagram."""
+    lines = ["stateDiagram-v2", "    [*] --> New", "    [*] --> Rejected"]
+    lines += [f"    {before} --> {after}: {event.name.lower()}" for (before, event), after in APPLICATION_MOVES.items()]
+    return "\n".join([*lines, "    Expired --> [*]"])
 
 
 def test_the_essay_shows_the_table() -> None:

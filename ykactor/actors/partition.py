@@ -400,10 +400,9 @@ class PartitionActor:
                 if refusal:
                     answers.failed(Failure("REFUSED", refusal))
                 answers.done(self.core.name)
-            case TakeSnapshot(snapshot_id, every_ask):
+            case TakeSnapshot():
                 await self._send_placements()
-                shown = await drive(partition_state(self.core, self.scheduler_core.state, every_ask=every_ask))
-                await self._publish(PartitionSnapshot(self.core.name, snapshot_id, shown, self.times.of_cycles()))
+                await self.show(command)
             case Read():
                 await self._send_placements()
                 command.done(await self.read(command))
@@ -424,6 +423,11 @@ class PartitionActor:
     async def _send_placements(self) -> None:
         """Let nodes agree with the scheduler before anybody reads them."""
         await self._owners.carry_out(self.core.registry.unsent.send())
+
+    async def show(self, command: TakeSnapshot) -> None:
+        """Publish the state between two turns."""
+        shown = await drive(partition_state(self.core, self.scheduler_core.state, every_ask=command.every_ask))
+        await self._publish(PartitionSnapshot(self.core.name, command.snapshot_id, shown, self.times.of_cycles()))
 
     async def read(self, command: Read) -> Any:
         """Read between two turns. A read changes nothing, so its failure harms only who asked, and is returned."""

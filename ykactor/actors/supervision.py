@@ -27,7 +27,6 @@ from ykactor.actors.commands import (
     FeedCommand,
     Intake,
     PartitionCommand,
-    PartitionSnapshot,
     Publication,
     Quiesce,
     Read,
@@ -38,7 +37,6 @@ from ykactor.actors.commands import (
 from ykactor.actors.hand import Culprit, Message
 from ykactor.actors.partition import BATCH_MAX, PartitionActor, Standing
 from ykactor.actors.pauses import drive
-from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import PartitionFailed
 from ykactor.core.messages.kinds import Consequence
@@ -304,7 +302,7 @@ class Supervisor:
                 for command in commands:
                     if isinstance(command, TakeSnapshot):
                         with suppress(Exception):  # who asked is told that the partition does not answer
-                            await self._show(actor, command)
+                            await actor.show(command)
                     elif isinstance(command, Read):
                         command.done(await actor.read(command))
                     else:
@@ -314,10 +312,6 @@ class Supervisor:
                     commands = await actor.inbox.take_batch(BATCH_MAX)
         except trio.EndOfChannel:
             actor.finished.set()
-
-    async def _show(self, actor: PartitionActor, command: TakeSnapshot) -> None:
-        shown = await drive(partition_state(actor.core, actor.scheduler_core.state, every_ask=command.every_ask))
-        await self._publish(PartitionSnapshot(actor.core.name, command.snapshot_id, shown, actor.times.of_cycles()))
 
 
 def _stop(reason: str, is_damaged: bool, seconds: float) -> Stop:

@@ -38,21 +38,18 @@ from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueueP
 from ykactor.core.values.resources import Resource, add_to, pruned
 
 
-def violations(partition: PartitionCore, scheduler: SchedulerCore, *, strict_max: bool = False) -> list[str]:
+def violations(partition: PartitionCore, scheduler: SchedulerCore) -> list[str]:
     """All violated invariants (SC-131), one sentence each: the object, what was found, what was expected.
 
     Args:
         partition, scheduler: the cores of one partition, between two cycles and with every fact observed.
-        strict_max: also check that no queue uses more than its ``max``. The planner never exceeds it, but recovered
-            allocations, resizes and lowered limits may (QU-41), so this holds only for a history without these.
 
     Cost: O(all asks, allocations and nodes).
     """
-    checked = checks(partition, scheduler.state, strict_max=strict_max)
-    return [found for check in checked.values() for found in check if found]
+    return [found for check in checks(partition, scheduler.state).values() for found in check if found]
 
 
-def checks(partition: PartitionCore, state: SchedulerState, *, strict_max: bool = False) -> dict[str, Iterator[str]]:
+def checks(partition: PartitionCore, state: SchedulerState) -> dict[str, Iterator[str]]:
     """The invariants by subject; each yields its violations, and "" where the check may pause."""
     registry = partition.registry
     return {
@@ -67,7 +64,7 @@ def checks(partition: PartitionCore, state: SchedulerState, *, strict_max: bool 
         "preemptions": _preemptions(registry, state),
         "pending asks": _applications(registry, state),
         "queues": _tree(registry, state),
-        "usage": _usage(registry, state.tree, strict_max=strict_max),
+        "usage": _usage(registry, state.tree),
         "limits of users and groups": _trackers(registry, state),
         "order of queues and applications": _orders(registry, state),
         "classes of asks": _watched_classes(state),
@@ -92,7 +89,7 @@ def _tree(registry: Registry, state: SchedulerState) -> Iterator[str]:
             yield from differs(f"queue {path}", "the hold", queue.hold, core.hold)
 
 
-def _usage(registry: Registry, tree: QueueTree, *, strict_max: bool) -> Iterator[str]:
+def _usage(registry: Registry, tree: QueueTree) -> Iterator[str]:
     """Check that usage, slots, priority and share of each queue agree with its applications or its children."""
     fair_max: dict[QueuePath, Resource] = {}
     below: dict[QueueNode, list[QueueNode]] = {}
@@ -112,11 +109,6 @@ def _usage(registry: Registry, tree: QueueTree, *, strict_max: bool) -> Iterator
         bounds = fair_max[path] | (queue.config.guaranteed or {})
         share = fair_share(queue.allocated, {name: float(quantity) for name, quantity in bounds.items()})
         yield from differs(where, "the fair share", queue.share, share)
-        if strict_max:
-            for name, used in queue.allocated.items():
-                limit = (queue.max or {}).get(name, used if queue.parent else 0)
-                if used > limit:
-                    yield f"{where}: uses {used} {name}, expected at most {limit}"
 
 
 def fair_share(allocated: Resource, denominators: dict[str, float]) -> float:

@@ -33,6 +33,11 @@ def held(hold: Hold | None) -> Any:
     return UNSET if hold is None else Held(by=hold.by, since=hold.since_ns)
 
 
+def narrowed(kind: type[ShownT], shown: Shown) -> ShownT:
+    """The object as a kind that has fewer of its fields."""
+    return kind(**{name: getattr(shown, name) for name in kind.__struct_fields__})
+
+
 def only(shown: ShownT, fields: Iterable[str], **others: Any) -> ShownT:
     """The object with these fields and with other values for ``others``; every further field is left out."""
     return type(shown)(**{name: getattr(shown, name) for name in fields}, **others)

@@ -23,7 +23,7 @@ from ykactor.core.inspection.partition_status import (
 )
 from ykactor.core.inspection.pending_asks import pending_asks, pending_groups
 from ykactor.core.inspection.queue_status import AboveMaxStatus, QueueStatus
-from ykactor.core.inspection.shown import Shown
+from ykactor.core.inspection.shown import Shown, narrowed
 from ykactor.core.nodes.predicates import Predicates
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.timers import EndedApplication
@@ -196,21 +196,10 @@ def final_state(partition: PartitionCore, state: SchedulerState) -> Steps[FinalS
     applications = {ended.application_id: (ended.state.value, ended.queue) for ended in ended_applications(partition)}
     live = {waiting.application_id: (waiting.state.value, waiting.leaf.path) for waiting in state.applications.values()}
     return FinalState(
-        queues={
-            path: FinalQueue(allocated=queue.allocated, pending=queue.pending, priority=queue.priority, state=queue.state)
-            for path, queue in queues.items()
-        },
+        queues={path: narrowed(FinalQueue, queue) for path, queue in queues.items()},
         applications={
             name: FinalApplication(state=shown, queue_name=queue)
             for name, (shown, queue) in sorted((applications | live).items())
         },
-        nodes={
-            node_id: FinalNode(
-                allocated=node.allocated,
-                allocations=node.allocations,
-                schedulable=node.schedulable,
-                occupied=node.occupied,
-            )
-            for node_id, node in nodes.items()
-        },
+        nodes={node_id: narrowed(FinalNode, node) for node_id, node in nodes.items()},
     )

@@ -70,13 +70,6 @@ APPLICATION_MOVES: dict[tuple[ApplicationState, ApplicationEvent], ApplicationSt
 }
 
 
-def diagram() -> str:
-    """The moves of an application as a Mermaid state diagram; the design essay shows it."""
-    lines = ["stateDiagram-v2", "    [*] --> New", "    [*] --> Rejected"]
-    lines += [f"    {before} --> {after}: {event.name.lower()}" for (before, event), after in APPLICATION_MOVES.items()]
-    return "\n".join([*lines, "    Expired --> [*]"])
-
-
 #: An application in one of these holds a running slot in every queue of its path (QU-53).
 COUNTED_AS_RUNNING = frozenset({_S.STARTING, _S.RUNNING})
 

@@ -62,12 +62,8 @@ class NodeCore:
         #: One higher after every change of ``available``, ``schedulable``, ``attributes`` or ``allocations``.
         self.revision = 0
 
-    def handle(self, command: NodeCommand[R]) -> R:
-        """Carry out one command. Returns its reply."""
-        reply: R = self._carry_out(command)
-        return reply
-
-    def _carry_out(self, command: NodeCommand[Any]) -> Any:
+    def handle(self, command: NodeCommand[Any]) -> Any:
+        """Carry out one command. Returns its reply, of the type that the command names."""
         match command:
             case PlaceBatch():
                 return self.on_place_batch(command)

@@ -75,12 +75,8 @@ class ParentCore(_Queue):
         #: In the order in which they came.
         self.children: dict[QueuePath, None] = {}
 
-    def handle(self, command: QueueCommand[R]) -> R:
-        """Carry out one command. Returns its reply."""
-        reply: R = self._carry_out(command)
-        return reply
-
-    def _carry_out(self, command: QueueCommand[Any]) -> Any:
+    def handle(self, command: QueueCommand[Any]) -> None:
+        """Carry out one command; none has a reply."""
         match command:
             case Configure(config, state):
                 self._configure(config, state)
@@ -95,7 +91,6 @@ class ParentCore(_Queue):
                 self.children.clear()
             case _:
                 raise TypeError(f"{command} is not for a parent")
-        return None
 
 
 class LeafCore(_Queue):
