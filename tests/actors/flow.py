@@ -151,8 +151,8 @@ FLOW = (
     Edge(_R.SCHEDULER, _R.NODE, _K.RESERVED, (commands.PlaceBatch,), (_OWNERS,), is_answered=True),
     Edge(_R.QUEUE, _R.PARTITION, _K.RESERVED, (list,), (_OWNERS,)),
     Edge(_R.QUEUE, _R.SCHEDULER, _K.RESERVED, (list,), (_OWNERS,)),
-    Edge(_R.NODE, _R.PARTITION, _K.RESERVED, (list, commands.Placed, commands.Refused), (_OWNERS,)),
-    Edge(_R.NODE, _R.SCHEDULER, _K.RESERVED, (commands.Placed, commands.Refused), (_OWNERS,)),
+    Edge(_R.NODE, _R.PARTITION, _K.RESERVED, (list, int), (_OWNERS,)),
+    Edge(_R.NODE, _R.SCHEDULER, _K.RESERVED, (int,), (_OWNERS,)),
     Edge(_R.SCHEDULER, _R.PARTITION, _K.RESERVED, (list, Cycle), (_SCHEDULER,)),
     # results, outwards: a slow feed delays partitions, but no reader ever delays the feed
     Edge(_R.PARTITION, _R.FEED, _K.COMMAND, (Publication, PartitionSnapshot), (_PARTITION, _SUPERVISION), is_answered=True),

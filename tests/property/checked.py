@@ -14,7 +14,7 @@ from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.facts import Allocated, Fact, Reserved, Unreserved
 from ykactor.core.messages.planned import Budget, Cancellation, Planned, Replacement
 from ykactor.core.messages.submissions import Submission
-from ykactor.core.objects.commands import PlaceBatch, Placed, SettleBatch
+from ykactor.core.objects.commands import PlaceBatch, SettleBatch
 from ykactor.core.objects.queues import LeafCore
 from ykactor.core.objects.registry import Exchange, send
 from ykactor.core.state import wakeups
@@ -176,8 +176,7 @@ class NaiveScheduler:
             case ["allocated"]:
                 fact = Allocated(now_ns, ask, leaf.path, node_id)
                 node = registry.nodes[node_id]
-                (reply,) = yield from send([(node, PlaceBatch(node.revision, [ask]))])
-                assert isinstance(reply, Placed), reply
+                yield from send([(node, PlaceBatch(node.revision, [ask]))])
                 return [*(yield from self.settle(now_ns, leaf, fact)), fact]
             case ["replaces", holder]:
                 place = application.tasks.allocations[AllocationKey(holder)][1]

@@ -10,9 +10,8 @@ from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.facts import Allocated, AskCondition
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import Submission
-from ykactor.core.objects.commands import Command, PlaceBatch, Placed, Refused
-from ykactor.core.objects.node import NodeCore
-from ykactor.core.objects.registry import InvariantViolation
+from ykactor.core.objects.commands import Command
+from ykactor.core.objects.node import InvariantViolation, NodeCore
 from ykactor.core.state.observer import PAUSE_EVERY
 from ykactor.core.turn import scheduler as scheduler_module
 from ykactor.core.turn.scheduler import Cycle, Observe
@@ -113,11 +112,8 @@ def test_refused_without_a_reason_is_our_mistake() -> None:
     """A node that refuses although it is as the index has it: the index is wrong, and that is said loudly."""
     world = waiting(3)
 
-    def refuse(command: PlaceBatch) -> Placed | Refused:
-        return Refused(command.revision, "because")
-
-    core(world, "n1").on_place_batch = refuse  # type: ignore[method-assign]
-    with pytest.raises(InvariantViolation, match="because"):
+    core(world, "n1").revision += 1
+    with pytest.raises(InvariantViolation, match="node n1: at revision 1, expected 0"):
         cycle(world)
 
 

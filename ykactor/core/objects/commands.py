@@ -146,21 +146,8 @@ class Close(QueueCommand[None], frozen=True, gc=False):
 # ---- nodes
 
 
-class Placed(Struct, frozen=True, gc=False):
-    """The batch is on the node, which is at ``revision`` now."""
-
-    revision: int
-
-
-class Refused(Struct, frozen=True, gc=False):
-    """The batch is not on the node; nothing changed."""
-
-    revision: int
-    reason: str
-
-
-class PlaceBatch(NodeCommand[Placed | Refused], frozen=True, gc=False):
-    """Put these asks on the node, all or none, if it is still at ``revision``."""
+class PlaceBatch(NodeCommand[int], frozen=True, gc=False):
+    """Put these asks on the node, which must still be at ``revision``, all or none. Reply: its next revision."""
 
     revision: int
     asks: list[Ask]

@@ -4,7 +4,7 @@ Only ``NodeCore`` writes these. Commands come from the partition: reports of the
 (``PlaceBatch``); each is validated as a whole before anything changes.
 """
 
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import structs
 
@@ -24,9 +24,7 @@ from ykactor.core.objects.commands import (
     Decommission,
     NodeCommand,
     PlaceBatch,
-    Placed,
     PlaceForeign,
-    Refused,
     Register,
     ReleaseForeign,
     SetAttributes,
@@ -36,7 +34,9 @@ from ykactor.core.objects.commands import (
 from ykactor.core.values.ids import AllocationKey, NodeID
 from ykactor.core.values.resources import Resource, add_to, fits, positive, saturated, subtract_from, subtracted, text
 
-R = TypeVar("R")
+
+class InvariantViolation(Exception):
+    """A program error: an internal assumption does not hold. Never caused by input."""
 
 
 class NodeCore:
@@ -94,18 +94,22 @@ class NodeCore:
             NodeAdded(now_ns, self.node_id, self.capacity, self.schedulable, self.attributes),
         ]
 
-    def on_place_batch(self, command: PlaceBatch) -> Placed | Refused:
-        """Validate everything, then change: expected revision, no known key, enough room."""
+    def on_place_batch(self, command: PlaceBatch) -> int:
+        """Validate everything, then change: expected revision, no known key, enough room. Returns the new revision.
+
+        Raises:
+            InvariantViolation: something does not hold, so the index of the scheduler is wrong. Nothing has changed.
+        """
         if command.revision != self.revision:
-            return Refused(self.revision, f"node {self.node_id}: at revision {self.revision}, expected {command.revision}")
+            raise self._refusal(f"at revision {self.revision}, expected {command.revision}")
         left = dict(self.available)
         placed: dict[AskID, Ask] = {}
         for ask in command.asks:
             identity, resource = ask_id(ask), ask.resource
             if identity in self.allocations:
-                return Refused(self.revision, f"node {self.node_id}: already runs {ask.allocation_key}")
+                raise self._refusal(f"already runs {ask.allocation_key}")
             if not fits(left, resource):
-                return Refused(self.revision, f"node {self.node_id}: has {text(left)} left, wants {text(resource)}")
+                raise self._refusal(f"has {text(left)} left, wants {text(resource)}")
             for name, quantity in resource.items():
                 if quantity:
                     left[name] = left.get(name, 0) - quantity
@@ -115,7 +119,10 @@ class NodeCore:
         for ask in command.asks:
             add_to(self.allocated, ask.resource)
         self.revision += 1
-        return Placed(self.revision)
+        return self.revision
+
+    def _refusal(self, why: str) -> InvariantViolation:
+        return InvariantViolation(f"refused although the index was up to date: node {self.node_id}: {why}")
 
     def on_change_allocations(self, command: ChangeAllocations) -> None:
         for arrives, ask in command.changes:

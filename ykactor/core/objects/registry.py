@@ -21,17 +21,13 @@ from ykactor.core.accounting.books import Books
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.kept_rows import KeptRows
-from ykactor.core.objects.commands import NodeCommand, PlaceBatch, Placed, QueueCommand, Refused
+from ykactor.core.objects.commands import NodeCommand, PlaceBatch, QueueCommand
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.objects.queues import LeafCore, ParentCore
 from ykactor.core.values.ids import ApplicationID, NodeID, QueuePath
 
 #: Placements that are noted at most after a plan.
 UNSENT_MAX = 8192
-
-
-class InvariantViolation(Exception):
-    """A program error: an internal assumption does not hold. Never caused by input."""
 
 
 class IndexedNode(Protocol):
@@ -66,20 +62,14 @@ class UnsentPlacements:
         else:
             batch.append(ask)
 
-    def send(self) -> Generator[list[tuple[NodeCore, PlaceBatch]], list[Placed | Refused], None]:
-        """Send each node what is placed there (``objects.registry``).
-
-        Raises:
-            InvariantViolation: a node has refused. It is at the expected revision, so the index of the scheduler is wrong.
-        """
+    def send(self) -> Generator[list[tuple[NodeCore, PlaceBatch]], list[int], None]:
+        """Send each node what is placed there (``objects.registry``)."""
         if not self.count:
             return
         batches, self._batches, self.count = self._batches, {}, 0
-        replies = yield [(self._nodes[node.node_id], PlaceBatch(node.revision, asks)) for node, asks in batches.items()]
-        for node, reply in zip(batches, replies, strict=True):
-            if isinstance(reply, Refused):
-                raise InvariantViolation(f"refused although the index was up to date: {reply.reason}")
-            node.revision = reply.revision
+        revisions = yield [(self._nodes[node.node_id], PlaceBatch(node.revision, asks)) for node, asks in batches.items()]
+        for node, revision in zip(batches, revisions, strict=True):
+            node.revision = revision
 
 
 QueueCore = LeafCore | ParentCore
