@@ -32,7 +32,7 @@ from ykactor.core.messages.submissions import RemovePartition, UpdateNode
 from ykactor.core.objects.commands import Adopt, Command, Decommission, NodeCommand, QueueCommand, TakeOver
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.objects.queues import LeafCore, ParentCore
-from ykactor.core.objects.registry import Owner
+from ykactor.core.objects.registry import Core
 from ykactor.core.values.ids import NodeID, QueuePath
 from ykactor.sim import direct
 
@@ -61,7 +61,7 @@ def test_every_reply_is_what_its_command_promises(monkeypatch: pytest.MonkeyPatc
     """One world that uses every command there is; each reply is compared with the type argument of its command."""
     seen: set[type] = set()
 
-    def replies(sends: Sequence[tuple[Owner, Command[Any]]]) -> list[Any]:
+    def replies(sends: Sequence[tuple[Core, Command[Any]]]) -> list[Any]:
         found = []
         for owner, command in sends:
             reply = owner.handle(command)
@@ -107,7 +107,7 @@ PATH = QueuePath("root.a")
         (LeafCore(QueueConfig(PATH, is_parent=False), Books()), Decommission()),
     ],
 )
-def test_an_owner_refuses_what_is_not_for_it(owner: Owner, command: object) -> None:
+def test_an_owner_refuses_what_is_not_for_it(owner: Core, command: object) -> None:
     """A command for another kind of owner is our mistake, and is not silently ignored."""
     with pytest.raises(TypeError, match="is not for a"):
         owner.handle(command)

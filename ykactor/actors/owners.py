@@ -18,7 +18,7 @@ from ykactor.actors.pauses import collect_young, pause
 from ykactor.core.objects.commands import Close, Decommission, SubmitBatch
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.objects.queues import LeafCore
-from ykactor.core.objects.registry import Core, Exchange, Owner, Registry, Sends
+from ykactor.core.objects.registry import Core, Exchange, Registry, Sends
 
 R = TypeVar("R")
 
@@ -60,7 +60,7 @@ class Replies:
 
 
 #: A command in flight to an owner, with its position in the list of commands and where its reply goes.
-Envelope = tuple[Owner, Any, int, Replies]
+Envelope = tuple[Core, Any, int, Replies]
 
 
 async def own(inbox: Mailbox[Envelope]) -> None:

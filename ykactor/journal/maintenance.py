@@ -7,8 +7,9 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from types import UnionType
 from typing import BinaryIO
@@ -24,6 +25,9 @@ from ykactor.journal.transaction import LogRow, crc_of, record_crc
 
 #: Damages that SQLite names at most.
 FOUND_MAX = 20
+_BASES = "SELECT number, position, state, crc FROM base ORDER BY number, position"
+_MENTIONS = "SELECT number, names, crc FROM mention ORDER BY number"
+_TERMS = "SELECT number, first_transaction, first_event, first_message, nonce, crc FROM term"
 
 
 class Info(Struct, frozen=True, rename="camel"):
@@ -96,12 +100,14 @@ def verify(source: Path) -> Iterator[str]:
     Raises:  JournalError if the journal cannot be opened at all.
     """
     seen = _seen(source)
+    checks: dict[str, Callable[[sqlite3.Connection], Iterator[str]]]
     checks = {"pages": _pages, "records": _records, "history": _history}
     with Reader.open(source) as reader:
         if reader.has_bases:
-            checks |= {"bases": _bases, "names": _mentions}
+            checks["bases"] = partial(_by_crc, _BASES, "a base of transaction {} is not as it was written")
+            checks["names"] = partial(_by_crc, _MENTIONS, "the names of transaction {} are not as they were written")
         if reader.has_terms:
-            checks |= {"terms": _terms}
+            checks["terms"] = partial(_by_crc, _TERMS, "term {} is not as it was written")
         for part, check in checks.items():
             try:
                 yield from check(reader.connection)
@@ -231,22 +237,11 @@ def _history(connection: sqlite3.Connection) -> Iterator[str]:
         expected = number + 1
 
 
-def _bases(connection: sqlite3.Connection) -> Iterator[str]:
-    for *columns, crc in connection.execute("SELECT number, position, state, crc FROM base ORDER BY number, position"):
+def _by_crc(select: str, wrong: str, connection: sqlite3.Connection) -> Iterator[str]:
+    """Check rows whose last column is the CRC of those before; ``wrong`` says with its first column that one is not."""
+    for *columns, crc in connection.execute(select):
         if not isinstance(columns[-1], bytes) or crc_of(*columns) != crc:
-            yield f"a base of transaction {columns[0]} is not as it was written"
-
-
-def _mentions(connection: sqlite3.Connection) -> Iterator[str]:
-    for *columns, crc in connection.execute("SELECT number, names, crc FROM mention ORDER BY number"):
-        if not isinstance(columns[-1], bytes) or crc_of(*columns) != crc:
-            yield f"the names of transaction {columns[0]} are not as they were written"
-
-
-def _terms(connection: sqlite3.Connection) -> Iterator[str]:
-    for *columns, crc in connection.execute("SELECT number, first_transaction, first_event, first_message, nonce, crc FROM term"):
-        if not isinstance(columns[-1], bytes) or crc_of(*columns) != crc:
-            yield f"term {columns[0]} is not as it was written"
+            yield wrong.format(columns[0])
 
 
 def _is_json(text: bytes, kind: type | UnionType) -> bool:

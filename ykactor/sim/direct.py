@@ -14,8 +14,7 @@ from ykactor.core.messages.acts import Administration
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Submission
-from ykactor.core.objects.commands import Command
-from ykactor.core.objects.registry import Exchange, Owner
+from ykactor.core.objects.registry import Core, Exchange
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import changeover, objection
 from ykactor.core.state import wakeups
@@ -43,7 +42,7 @@ def carry_out(generator: Exchange[R]) -> R:
     return _drive(generator, _replies)
 
 
-def _replies(sends: Sequence[tuple[Owner, Command[Any]]]) -> list[Any]:
+def _replies(sends: Sequence[tuple[Core, Any]]) -> list[Any]:
     return [owner.handle(command) for owner, command in sends]
 
 

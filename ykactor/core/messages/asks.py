@@ -127,11 +127,6 @@ def with_policy_of(ask: Ask, update: Ask) -> Ask:
     return structs.replace(ask, allow_preempt_self=update.allow_preempt_self)
 
 
-def prioritised(ask: Ask, priority: int) -> Ask:
-    """The ask with another priority."""
-    return structs.replace(ask, priority=priority)
-
-
 #: The time that a node is left out after the first failure, doubled with each further one up to the most (AP-144).
 BACKOFF_NS, BACKOFF_MAX_NS = 30 * S_NS, 600 * S_NS
 #: Failures that are remembered of an ask: those on the nodes that failed last.

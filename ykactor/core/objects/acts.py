@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from ykactor.core.messages.acts import ApplicationAct, CancelTask, Hold, HoldApplication, SetPriority, TerminateApplication
-from ykactor.core.messages.asks import prioritised
 from ykactor.core.messages.facts import ApplicationHeld, AskPriorityChanged, Fact, ReleaseStarted
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.states import ApplicationState
@@ -135,7 +136,7 @@ def _prioritise(application: Application, now_ns: int, act: SetPriority) -> Step
     for key in list(application.tasks.asks) if act.allocation_key is None else [act.allocation_key]:
         before = application.tasks.asks[key]
         if before.priority != act.priority:
-            after = prioritised(before, act.priority)
+            after = structs.replace(before, priority=act.priority)
             application.tasks.update(after)
             facts.append(AskPriorityChanged(now_ns, before, after, application.queue))
         yield 1

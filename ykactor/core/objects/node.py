@@ -127,7 +127,7 @@ class NodeCore:
     def on_change_allocations(self, command: ChangeAllocations) -> None:
         for arrives, ask in command.changes:
             if arrives:
-                self._put(ask)
+                self.put(ask)
             else:
                 del self.allocations[ask_id(ask)]
                 subtract_from(self.allocated, ask.resource)
@@ -184,17 +184,14 @@ class NodeCore:
     def _foreign_changed(self, now_ns: int, ask: Ask, change: Change) -> ForeignChanged:
         return ForeignChanged(now_ns, self.node_id, ask.allocation_key, change, ask.resource, saturated(self.occupied))
 
-    def restore_allocation(self, ask: Ask) -> None:
-        """Restore an allocation."""
-        self._put(ask)
-
     def restore_foreign(self, task: Ask) -> None:
         """Restore a foreign allocation."""
         self.foreign[task.allocation_key] = task
         add_to(self.occupied, task.resource)
         subtract_from(self.available, task.resource)
 
-    def _put(self, ask: Ask) -> None:
+    def put(self, ask: Ask) -> None:
+        """Add an allocation that runs here, whatever room there is."""
         self.allocations[ask_id(ask)] = ask
         allocated, available = self.allocated, self.available
         for name, quantity in ask.resource.items():

@@ -153,10 +153,3 @@ class Registry:
         leaf = self.queues[self.applications[application_id]]
         assert isinstance(leaf, LeafCore)
         return leaf
-
-
-class Owner(Protocol):
-    """A queue or a node, for code that only delivers commands."""
-
-    def handle(self, command: Any) -> Any:
-        """Carry out one command. Returns its reply."""

@@ -176,7 +176,7 @@ def _restore_task(application: Application, row: TaskRow, nodes: dict[NodeID, No
         tasks.real_count += not ask.placeholder
         if row.released:
             tasks.released.add(key)
-        nodes[row.node_id].restore_allocation(ask)
+        nodes[row.node_id].put(ask)
     else:
         if row.placeholder is None:
             raise DamagedStateError(f"the row of ask {key} names a node, and neither when it began there nor a placeholder")
@@ -193,7 +193,7 @@ def _restore_timers(partition: PartitionCore, rows: Rows) -> Steps[None]:
             for application in leaf.applications.values():
                 for placeholder, (real, node_id) in application.tasks.replacing.items():
                     if application.tasks.allocations[placeholder][1] != node_id:
-                        registry.nodes[node_id].restore_allocation(real)
+                        registry.nodes[node_id].put(real)
             yield 1 + len(leaf.applications)
     for (key,), ended in sorted(rows["ended"].items(), key=lambda item: (item[1].finished_ns, item[0])):
         timers.keep_ended(key, ended)
