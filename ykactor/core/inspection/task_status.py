@@ -5,7 +5,7 @@ Snapshots have asks in groups (``ask_status``) and allocations by their keys; th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
@@ -81,15 +81,17 @@ class ForeignStatus(_TaskStatus, frozen=True, kw_only=True):
 ASK_TIMES, ALLOCATION_TIMES = ("creation_time",), ("request_time", "start_time")
 
 
-def _sent(ask: Ask) -> dict[str, Any]:
-    """The fields that the resource manager has set."""
-    return {name: getattr(ask, name) for name in _TaskStatus.__struct_fields__} | {"resource": saturated(ask.resource)}
-
-
 def ask_status(state: SchedulerState, ask: Ask, *, is_tried: bool) -> AskStatus:
     """The status of a pending ask."""
     return AskStatus(
-        **_sent(ask),
+        allocation_key=ask.allocation_key,
+        application_id=ask.application_id,
+        tags=ask.tags,
+        resource=saturated(ask.resource),
+        priority=ask.priority,
+        placeholder=ask.placeholder,
+        task_group_name=ask.task_group_name,
+        originator=ask.originator,
         creation_time=ask.created_ns,
         required_node=(ask.tags and shape_of(ask)[1]) or UNSET,
         is_preempting=ask_id(ask) in state.preemptions.by_ask,
@@ -102,7 +104,14 @@ def allocation_status(state: SchedulerState, application: Application, key: Allo
     """The status of an allocation of an application."""
     ask, node_id = application.tasks.allocations[key]
     return AllocationStatus(
-        **_sent(ask),
+        allocation_key=ask.allocation_key,
+        application_id=ask.application_id,
+        tags=ask.tags,
+        resource=saturated(ask.resource),
+        priority=ask.priority,
+        placeholder=ask.placeholder,
+        task_group_name=ask.task_group_name,
+        originator=ask.originator,
         node_id=node_id,
         request_time=application.tasks.replaced_ns.get(key, ask.created_ns),
         start_time=application.tasks.began_ns[key],
