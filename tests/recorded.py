@@ -6,7 +6,7 @@ Time is virtual; each life of the daemon is a run of trio, which is cancelled at
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from ykactor.actors.feed import FeedActor
 from ykactor.actors.journal import History, Journal, Recording
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
+from ykactor.actors.turn_stream import TurnStream
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.messages.acts import Administration
 from ykactor.core.messages.facts import Fact
@@ -36,6 +37,7 @@ from ykactor.surfaces.files.daemon_rows import ChangeRow, DaemonRows
 from ykactor.surfaces.files.recovery import Recovered, recover
 from ykactor.wire.history import encode_cause, encode_facts
 from ykactor.wire.si.events import events
+from ykactor.wire.turns import EncodedTurns
 
 DEFAULT, GPU = PartitionName("default"), PartitionName("gpu")
 #: What happens to a daemon at a time: input for a partition, or another configuration.
@@ -104,6 +106,7 @@ class Life:
         inboxes = self.partitions.inboxes
         self.feed = FeedActor(FakeDelivery(events, lambda _, facts: hear(facts)), inboxes, journal=self.journal)
         self.feed.restore([], last)
+        self.turns = self.feed.turns = TurnStream(self.journal, inboxes, EncodedTurns())
         self.budget = budget
 
     def make(self, config: PartitionConfig) -> PartitionActor:
@@ -157,6 +160,7 @@ def record(
     ends: float = 0.1,
     sudden: float = 0.5,
     keep_bytes: int = NEVER,
+    beside: Callable[[Life], Awaitable[None]] | None = None,
 ) -> int:
     """Play the steps. Returns how often the daemon has started.
 
@@ -166,6 +170,7 @@ def record(
         ends: how probable it is that the daemon ends after a step, and starts again before the next one.
         sudden: how probable it is that this loses what is not durable yet.
         keep_bytes: as of ``Life``.
+        beside: runs in each life, from its begin to its end.
     """
     rng, left, starts = random.Random(seed), steps[::-1], 0
     trio._core._run._r.seed(seed)  # the order in which tasks run that are ready together
@@ -174,6 +179,8 @@ def record(
         life = Life(StoreInTheLoop(opened, directory), known, config, budget, hear, keep_bytes)
         async with trio.open_nursery() as nursery:
             await life.begin(nursery)
+            if beside is not None:
+                nursery.start_soon(beside, life)
             while left:
                 await life.happen(left.pop())
                 if rng.random() < 0.2:

@@ -141,6 +141,7 @@ class FakeDaemon:
         self.manual = manual
         self.config = SchedulerConfig(partitions=(), checksum="sum", text="")
         self.terms = Terms.first()
+        self.turns = None
         self.configs: list[str] = []
         #: Held while a configuration is read: who holds it delays all of them.
         self.reading = trio.Lock()

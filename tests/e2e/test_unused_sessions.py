@@ -15,7 +15,7 @@ from wsproto.frame_protocol import FrameProtocol
 from ykactor.access.model import Role
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
-from ykactor.surfaces.admission.slots import SESSION_ROLES
+from ykactor.surfaces.admission.slots import FEED_PATH, OPERATOR_PATH, RM_PATH, SESSION_ROLES
 from ykactor.surfaces.metrics.instruments import SessionCounts
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
 from ykactor.surfaces.sessions.connection import ConnectionClosedError, Received
@@ -25,7 +25,7 @@ from ykactor.surfaces.sessions.peer import Limits, Peer
 from ykactor.surfaces.sessions.rm_session import ResourceManagerSession
 from ykactor.wire.si.codec import JSON
 
-RM, FEED, OPERATOR = SESSION_ROLES
+RM, FEED, OPERATOR = RM_PATH, FEED_PATH, OPERATOR_PATH
 REGISTER = {"type": "RegisterResourceManagerRequest", "id": "r", "rmID": "rm-1"}
 OTHER = {**REGISTER, "rmID": "rm-2"}
 SUBSCRIBE = {"type": "Subscribe", "from": "now"}

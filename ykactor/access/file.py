@@ -372,6 +372,11 @@ def _check_contradictions(identity: IdentityText, mistakes: Mistakes) -> None:
             if names is not None and "*" not in names:
                 text = f"found true beside {key}, expected one of them: a configuration is for all partitions and queues"
                 note(mistakes, "SE-44", identity, ("configure",), text)
+    if Role.REPLICA in identity.roles:
+        for key, names in (("partitions", identity.partitions), ("queues", identity.queues)):
+            if names is not None and "*" not in names:
+                text = f"found {key} of an identity with the role replica, expected none: a replica is told everything"
+                note(mistakes, "SE-44", identity, (key,), text)
     if identity.users and "*" in identity.users and not identity.groups:
         text = (
             'found "*" without groups, expected a key groups too: a user without groups gets one with the user\'s name, '

@@ -27,6 +27,7 @@ class Role(StrEnum):
     OPERATOR = "operator"
     READER = "reader"
     METRICS = "metrics"
+    REPLICA = "replica"
 
 
 def with_implied(roles: Iterable[Role]) -> frozenset[Role]:
@@ -106,6 +107,10 @@ class Identity(Struct, frozen=True, kw_only=True):
             allowed.add(user)
         is_user = user in self.users or (self.may_force and user == NOBODY.user)
         return is_user and all(group in self.groups or group in allowed for group in groups)
+
+    def may_copy(self) -> bool:
+        """True if it may get all turns, and so everything that there is (SE-100)."""
+        return Role.REPLICA in self.roles and self.queues is None and self.partitions == ANY
 
     def may_act_on(self, queue: str) -> bool:
         """True if it may operate applications in the queue, a path in lower case (SE-26)."""

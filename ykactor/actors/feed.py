@@ -22,6 +22,7 @@ from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.pauses import drive, pause
 from ykactor.actors.ring import EventRecordLike, Ring
 from ykactor.actors.selection import EventFilter, Format, Kept, Selection, View
+from ykactor.actors.turn_stream import TurnStream
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
@@ -163,6 +164,10 @@ class FeedActor:
         self._delivery = delivery
         self._partitions = partitions
         self.journal = journal
+        #: Gets each turn behind the journal; None without a journal.
+        self.turns: TurnStream | None = None
+        #: The number of the event before the publication in progress.
+        self._before = 0
         #: The facts of the publication in progress, as the journal keeps them, and what they are about.
         self._encoded: list[bytes] = []
         self._names: set[str] = set()
@@ -236,6 +241,7 @@ class FeedActor:
 
     def _begin(self) -> None:
         self._is_publishing = True
+        self._before = self.ring.sequence
         if self.journal is not None:
             self.journal.begin_turn()
 
@@ -261,6 +267,8 @@ class FeedActor:
             names, self._names = self._names, set()
             if encoded or publication.turn is not None:
                 self.journal.add(self, publication, encoded, names, self.ring.sequence)
+                if self.turns is not None:
+                    self.turns.add(publication, encoded, self._before + 1)
             self.journal.end_turn()
         if isinstance(publication, _Barrier):
             publication.reached.set()

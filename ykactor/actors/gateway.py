@@ -10,6 +10,7 @@ from ykactor.actors.health import HealthChecks
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxRegistry
 from ykactor.actors.partition import Standing
+from ykactor.actors.turn_stream import TurnStream
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.submissions import Submission
@@ -54,6 +55,10 @@ class Gateway(Protocol):
     @property
     def terms(self) -> Terms:
         """The terms of the history to which the numbers of events and messages belong."""
+
+    @property
+    def turns(self) -> TurnStream | None:
+        """The stream of turns; None without a journal."""
 
     @property
     def manual(self) -> bool:

@@ -98,11 +98,17 @@ class History(Struct):
     Attributes:
         keep_bytes, keep_ns: how much of it is kept, compressed, and for how long.
         written: the bytes of turns that were recorded so far, not compressed.
+        bases_wanted: how often a base of every partition was asked for.
     """
 
     keep_bytes: int = NEVER
     keep_ns: int = NEVER
     written: int = 0
+    bases_wanted: int = 0
+
+    def ask_for_bases(self) -> None:
+        """Have every partition made anew soon, so that its next turn has a base."""
+        self.bases_wanted += 1
 
 
 class Recording(NamedTuple):

@@ -57,6 +57,7 @@ from ykactor.core.turn.scheduler import Cycle, Ingest, Publish, Turn
 from ykactor.core.turn.turn import Cause, CycleDue, Input, Request, TimersDue, TurnResult, turn
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import in_parts
+from ykactor.core.values.times import S_NS
 
 
 class Standing(Struct, frozen=True):
@@ -84,6 +85,8 @@ BASES_APART = 20
 AGE_PART = 4
 #: With this times the bounds a partition does not wait for a quiet moment any more.
 LATEST = 2
+#: Who has asked for a base waits for a quiet moment at most so long.
+WISH_NS = 2 * S_NS
 
 
 #: A request, and whether a turn finishes this partition's part of it.
@@ -107,23 +110,39 @@ class Renewal:
         self._since_ns = self._since_byte = self._bytes_max = 0
         #: Whether turns since then had facts; of others there is nothing to replay.
         self._has_facts = False
+        #: How often bases had been asked for when the newest one was recorded, and since when there is a newer wish, if any.
+        self._answered = history.bases_wanted
+        self._wished_ns: int | None = None
 
     def note(self, now_ns: int, base: bytes | None, *, has_facts: bool) -> None:
         """A turn was recorded, with the base before it if there is one."""
         if base is not None:
             self._since_ns, self._since_byte, self._has_facts = now_ns, self._history.written, False
             self._bytes_max = max(self._history.keep_bytes, BASES_APART * len(base))
+            self._answered, self._wished_ns = self._history.bases_wanted, None
         self._has_facts |= has_facts
 
     def is_due(self, now_ns: int, *, is_quiet: bool) -> bool:
         """True if the partition is to be made anew now, because nothing else is to be done, or before the input that follows."""
-        if self.has_failed or (is_quiet and not self._has_facts):
+        if self.has_failed:
+            return False
+        if self._is_wanted(now_ns, is_quiet=is_quiet):
+            return True
+        if is_quiet and not self._has_facts:
             return False
         times = 1 if is_quiet else LATEST
         return (
             self._history.written - self._since_byte > times * self._bytes_max
             or now_ns - self._since_ns > times * self._history.keep_ns // AGE_PART
         )
+
+    def _is_wanted(self, now_ns: int, *, is_quiet: bool) -> bool:
+        """True if somebody has asked for a base, and this moment is quiet or ``WISH_NS`` are over."""
+        if self._answered == self._history.bases_wanted:
+            return False
+        if self._wished_ns is None:
+            self._wished_ns = now_ns
+        return is_quiet or now_ns - self._wished_ns >= WISH_NS
 
 
 class PartitionActor:

@@ -84,12 +84,12 @@ class Replay:
         run_turn(known, turn.now_ns, cause, facts.extend)
         self.turns += 1
         self.facts += len(facts)
-        if _ends(cause):
+        if ends_partition(cause):
             del self._partitions[turn.partition]
         return _differing_fact(turn, facts)
 
 
-def _ends(cause: Cause) -> bool:
+def ends_partition(cause: Cause) -> bool:
     """True if the partition has left the configuration; one of the same name that is added later begins anew."""
     return isinstance(cause, Input) and any(isinstance(submission, RemovePartition) for submission in cause.submissions)
 

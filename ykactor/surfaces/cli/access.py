@@ -89,6 +89,8 @@ def _table(identity: Identity, tokens: list[Token]) -> str:
         lines["may force"] = _yes(identity.may_force)
     if identity.roles & {Role.RM, Role.OPERATOR}:
         lines["configures"] = _yes(identity.configure)
+    if Role.REPLICA in identity.roles:
+        lines["copies"] = _yes(identity.may_copy())
     if identity.roles & {Role.READER, Role.OPERATOR}:
         lines["queues"] = "*" if identity.queues is None else ", ".join(sorted(identity.queues))
     lines |= {door: ", ".join(messages_of(identity, role)) for role, door in DOORS.items() if role in identity.roles}

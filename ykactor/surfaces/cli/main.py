@@ -45,6 +45,7 @@ COMMANDS = {
     "convert": "convert",
     "journal": "journal",
     "replay": "replay",
+    "replica": "replica",
     "what-if": "what_if",
     "audit": "history:audit",
     "usage": "usage",

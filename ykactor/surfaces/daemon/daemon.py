@@ -27,6 +27,7 @@ from ykactor.actors.partition import PartitionActor, Standing
 from ykactor.actors.partitions import Partitions
 from ykactor.actors.pauses import collect_old, settle_memory
 from ykactor.actors.supervision import Supervisor
+from ykactor.actors.turn_stream import TurnStream
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.inspection.pending_asks import waiting_asks
@@ -64,6 +65,7 @@ from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding
 from ykactor.wire.si.events import events, mentioned
 from ykactor.wire.si.responses import responses
+from ykactor.wire.turns import EncodedTurns
 
 if TYPE_CHECKING:  # needs libraries that take 0.1 s to load, which few daemons need
     from ykactor.surfaces.admission.access_control import AccessWatcher
@@ -171,8 +173,10 @@ class Daemon:
             _Delivery(self._instruments, self.outboxes), self.partitions, is_idle=self._is_idle, journal=journal
         )
         self._journal = journal
+        self.turns: TurnStream | None = None
         self._supervisor: Supervisor | None = None
         if journal is not None:
+            self.turns = self.feed.turns = TurnStream(journal, self.partitions, EncodedTurns())
             incidents = Incidents(self.feed, journal, settings.state_dir)
             self._supervisor = Supervisor(clock, self.feed.inbox.give, incidents, reserves=settings.reserves)
         self._settings = settings

@@ -135,7 +135,7 @@ def add_loop(to: Exposition, loop: LoopHolds) -> None:
 def add_sessions(to: Exposition, counts: SessionCounts) -> None:
     """Add who is connected, and how often somebody had to wait."""
     family = to.gauge("ykactor_connections", "Websocket connections by role.")
-    for role in (Role.RM, Role.OPERATOR, Role.READER):
+    for role in (Role.RM, Role.OPERATOR, Role.READER, Role.REPLICA):
         family.add(counts.open[role], labels(role=role))
     to.counter("ykactor_session_waits_total", "How often a websocket was not read because of its limits.").add(counts.waits)
 

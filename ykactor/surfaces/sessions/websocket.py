@@ -1,4 +1,5 @@
-"""The websocket server: resource managers on ``/v1/rm``, operators on ``/v1/operator``, followers of the feed on ``/v1/feed``.
+"""The websocket server: resource managers on ``/v1/rm``, operators on ``/v1/operator``, followers of the feed on
+``/v1/feed``, replicas on ``/v1/turns``.
 
 After its handshake a connection becomes a ``Peer``, and a session serves it until either side ends. A session may wait for the
 inbox of a partition, which becomes TCP back pressure. A peer can affect only its own session. Only one task at a time sends to a
@@ -28,9 +29,9 @@ from ykactor.surfaces.admission.admission import Admission, Asked, bearer_of, ho
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.listener import AcceptedConnection, Listener
 from ykactor.surfaces.admission.session_limits import SessionLimits
-from ykactor.surfaces.admission.slots import FEED_PATH, OPERATOR_PATH, RM_PATH, SESSION_ROLES, Slot
+from ykactor.surfaces.admission.slots import FEED_PATH, OPERATOR_PATH, RM_PATH, SESSION_ROLES, TURNS_PATH
 from ykactor.surfaces.metrics.instruments import SessionCounts
-from ykactor.surfaces.net.doors import Door
+from ykactor.surfaces.net.doors import Door, DoorKind
 from ykactor.surfaces.net.requests import Head, RefusedError, RequestReader
 from ykactor.surfaces.net.transports import FrameStream
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
@@ -39,6 +40,7 @@ from ykactor.surfaces.sessions.feed_session import FeedSession, event_formats
 from ykactor.surfaces.sessions.operator_session import OperatorSession
 from ykactor.surfaces.sessions.peer import Limits, Peer
 from ykactor.surfaces.sessions.rm_session import ResourceManagerSession
+from ykactor.surfaces.sessions.turns_session import TurnsSession
 from ykactor.wire.compression import Deflate
 from ykactor.wire.si.codec import ENCODINGS, JSON, TERM_HEADER
 
@@ -55,7 +57,7 @@ _FAILED = 1011, "an error of the daemon ended the session, its log has the detai
 #: The close code of a session whose caller is let in no longer (RFC 6455 leaves 4000 and above to applications).
 REVOKED = 4005
 
-Session = ResourceManagerSession | FeedSession | OperatorSession
+Session = ResourceManagerSession | FeedSession | OperatorSession | TurnsSession
 
 
 async def serve_websockets(
@@ -189,6 +191,8 @@ class _Server:
             held.callback(memory.forget, connection)
             nursery.start_soon(connection.run)
             peer = Peer(frames, connection, encoding or JSON, sends, self._limits)
+            if head.path == TURNS_PATH:
+                return TurnsSession(peer, self._gateway)
             if head.path != FEED_PATH:
                 return self._session(head.path, peer, caller)
             frames.limit_buffer()
@@ -215,14 +219,27 @@ class _Server:
             origin=origin,
             may_be_of_page=origin is not None,  # no page can leave it out; programs may use any name, such as an alias of a proxy
         )
-        return accepted.admit(asked, partial(self._claim, head, accepted.slot))
+        return accepted.admit(asked, partial(self._claim, head, accepted))
 
-    def _claim(self, head: RequestHead, slot: Slot, caller: Caller) -> str:
+    def _claim(self, head: RequestHead, accepted: AcceptedConnection, caller: Caller) -> str:
         if head.path not in SESSION_ROLES:
             raise RefusedError(404, f"found an unknown path, expected {RM_PATH}, {FEED_PATH} or {OPERATOR_PATH}")
         if head.subprotocols and ENCODINGS.keys().isdisjoint(head.subprotocols):
             raise RefusedError(400, f"found no known subprotocol, expected {' or '.join(ENCODINGS)}")
-        return self._admission.slots.claim_session(slot, caller, head.path)
+        if head.path == TURNS_PATH:
+            self._check_copy(caller, accepted.door)
+        return self._admission.slots.claim_session(accepted.slot, caller, head.path)
+
+    def _check_copy(self, caller: Caller, door: Door) -> None:
+        """SE-100: a replica is told everything, so nothing may be hidden from it, and nobody may listen."""
+        if Role.REPLICA not in caller.identity.roles:
+            return  # refused for that
+        if self._gateway.turns is None:
+            raise RefusedError(503, "this daemon records no turns: serve --state-dir does")
+        if not caller.identity.may_copy():
+            raise RefusedError(403, f"{caller.identity.name} may not see everything, which a replica does")
+        if door.kind is DoorKind.NETWORK and door.tls is None:
+            raise RefusedError(403, "turns are sent to another machine by TLS only")
 
 
 async def _drop_when_revoked(peer: Peer, caller: Caller) -> None:

@@ -1,0 +1,107 @@
+"""DU-19: a replica that runs the turns of a daemon decides the same, from whatever moment on it reads them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import trio
+from fragments import draw_fragments
+from ganghistories import ResourceManager
+from histories import S_NS, draw_history
+from preemptinghistories import Preempting
+from recorded import Happening, Life, Step, record
+from seeds import scaled, seeds
+from test_replay import BUDGETS, scheduler_config, steps_of
+
+from ykactor.actors import partition
+from ykactor.core.config.model import SchedulerConfig
+from ykactor.core.values.parts import finished
+from ykactor.core.values.times import NEVER
+from ykactor.sim.replica import Mismatch, Replica
+from ykactor.wire import queuefile
+from ykactor.wire.turns import Base, Facts, Renewed, Turn, packed, unpacked
+
+
+class Readers:
+    """Replicas that join at different moments of each life of a daemon, and what they have run."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = random.Random(seed)
+        self.turns = self.facts = self.bases = self.renewals = self.others = 0
+        self.mismatches: list[Mismatch] = []
+
+    async def read(self, life: Life) -> None:
+        async with trio.open_nursery() as nursery:
+            for begin_s in (0.0, self._rng.uniform(0, 30)):
+                nursery.start_soon(self._read, life, begin_s)
+
+    async def _read(self, life: Life, begin_s: float) -> None:
+        await trio.sleep(begin_s)
+        reader, replica = life.turns.join(), Replica()
+        await life.turns.make_bases()
+        while True:
+            self._run(replica, packed(await reader.next()))
+
+    def _run(self, replica: Replica, data: bytes) -> None:
+        for message in unpacked(data):
+            match message:
+                case Base():
+                    finished(replica.begin(message))
+                    self.bases += 1
+                case Renewed():
+                    finished(replica.renew(message))
+                    self.renewals += 1
+                case Turn():
+                    before = replica.facts
+                    mismatch = replica.run(message)
+                    self.mismatches += [] if mismatch is None else [mismatch]
+                    self.turns += 1
+                    self.facts += replica.facts - before
+                case Facts():
+                    self.others += 1
+
+
+def play(directory: Path, config: SchedulerConfig, steps: list[Step], seed: int, keep_bytes: int = NEVER) -> Readers:
+    readers = Readers(seed)
+    record(directory, config, steps, seed=seed, budget=BUDGETS[seed % 3], ends=0.02, keep_bytes=keep_bytes, beside=readers.read)
+    assert readers.mismatches == []
+    return readers
+
+
+@pytest.mark.parametrize("seed", seeds(20))
+def test_decides_the_same(seed: int, tmp_path: Path) -> None:
+    """Reloads, administrators, partitions that come and go, restarts of the daemon: each turn has the same facts."""
+    found = [
+        play(tmp_path / str(number), scheduler_config(history.config), list(steps_of(history, seed)), seed)
+        for number, history in enumerate((draw_history(seed, batches=40), draw_fragments(seed)))
+    ]
+    assert sum(readers.bases for readers in found) > 1
+    assert sum(readers.facts for readers in found) > 20
+
+
+def test_decides_the_same_about_gangs_and_victims(tmp_path: Path) -> None:
+    """Placeholders, reservations, preemption for guarantees and quotas; partitions are made anew meanwhile."""
+    found = []
+    for seed in seeds(16):
+        manager = Preempting(seed) if seed % 2 else ResourceManager(seed)
+
+        def draw(manager: ResourceManager = manager) -> Happening:
+            return [*manager.draw()]
+
+        def opening(manager: ResourceManager = manager) -> Happening:
+            return [*manager.opening()]
+
+        steps = [Step(0, opening), *(Step(number * S_NS, draw) for number in range(40))]
+        found.append(play(tmp_path / str(seed), queuefile.load(manager.text), steps, seed))
+    assert sum(readers.facts for readers in found) > scaled(200)
+
+
+@pytest.mark.parametrize("seed", seeds(8))
+def test_follows_partitions_that_are_made_anew(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica makes its copy anew where the daemon does: both forget what was known of searches."""
+    monkeypatch.setattr(partition, "BASES_APART", 0)
+    history = draw_history(seed, batches=40)
+    readers = play(tmp_path, scheduler_config(history.config), list(steps_of(history, seed)), seed, keep_bytes=2_000)
+    assert readers.renewals > 0

@@ -1,0 +1,163 @@
+"""The stream of turns: what a copy of the partitions elsewhere needs to run the same turns, as far as it is durable.
+
+The feed adds each turn beside the journal, in the order of the journal. Readers join at a base: a partition is made anew for them
+from its own rows, and from the turn after that they get its turns (DU-19). The daemon never waits for a reader.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import NamedTuple, Protocol
+
+import trio
+
+from ykactor.actors.commands import UNHEARD, PartitionCommand, Publication, Quiesce, TurnRecord
+from ykactor.actors.journal import Journal
+from ykactor.actors.mailbox import Mailbox
+from ykactor.core.values.ids import PartitionName
+
+#: A reader that has not taken so many bytes is dropped.
+UNREAD_BYTES_MAX = 2**26
+#: Bases are made at most this often, for all who wait for one.
+BASES_APART_S = 60.0
+
+
+class TurnFormat(Protocol):
+    """Encodes the messages of the stream (``wire.turns``)."""
+
+    def base(self, partition: PartitionName, base: bytes, /) -> bytes:
+        """Encode the state of a partition before its next turn."""
+
+    def renewed(self, partition: PartitionName, /) -> bytes:
+        """Encode that a partition was made anew from its own rows before its next turn."""
+
+    def turn(self, partition: PartitionName, turn: TurnRecord, first_event: int, facts: list[bytes], /) -> bytes:
+        """Encode a turn without its facts, but with their checksum."""
+
+    def facts(self, partition: PartitionName, first_event: int, facts: list[bytes], /) -> bytes:
+        """Encode facts that are of no turn."""
+
+
+class Dropped(Exception):
+    """The reader has not read for so long that what it lacks is not kept any more."""
+
+
+class TurnReader:
+    """One reader of the stream: what it has not taken yet."""
+
+    def __init__(self) -> None:
+        self._messages: list[bytes] = []
+        self._bytes = 0
+        self._known: set[PartitionName] = set()
+        self._is_dropped = False
+        self._grown = trio.Event()
+
+    def add(self, entry: _Entry, form: TurnFormat) -> None:
+        """Add a turn, unless the reader has no base of its partition yet."""
+        name, is_first, base, message = entry
+        if is_first:
+            self._known.discard(name)  # of an earlier partition with this name
+        if base is not None:
+            self._put(form.renewed(name) if name in self._known else form.base(name, base))
+            self._known.add(name)
+        if name in self._known:
+            self._put(message)
+
+    def _put(self, message: bytes) -> None:
+        self._bytes += len(message)
+        if self._bytes > UNREAD_BYTES_MAX and self._messages:
+            self._is_dropped = True
+            self._messages.clear()
+        if not self._is_dropped:
+            self._messages.append(message)
+        self._grown.set()
+
+    async def next(self) -> list[bytes]:
+        """Wait for messages, and take all there are.
+
+        Raises:
+            Dropped: the reader was too slow.
+        """
+        await self._grown.wait()
+        self._grown = trio.Event()
+        if self._is_dropped:
+            raise Dropped(f"more than {UNREAD_BYTES_MAX} bytes were not read")
+        messages, self._messages, self._bytes = self._messages, [], 0
+        return messages
+
+
+class _Entry(NamedTuple):
+    """A turn of a partition, which may be its first one, or facts that are of none; ``base`` as in ``TurnRecord``."""
+
+    partition: PartitionName
+    is_first: bool
+    base: bytes | None
+    message: bytes
+
+
+class TurnStream:
+    """The turns of a daemon with a journal; a reader of the journal (``journal.Reader``).
+
+    Args:
+        partitions: the inbox of every partition.
+    """
+
+    def __init__(self, journal: Journal, partitions: Mapping[PartitionName, Mailbox[PartitionCommand]], form: TurnFormat) -> None:
+        self._journal = journal
+        self._partitions = partitions
+        self._form = form
+        self._readers: set[TurnReader] = set()
+        #: The entries that are not durable yet, with their numbers.
+        self._waiting: deque[tuple[int, _Entry]] = deque()
+        self._last = 0
+        self._next_bases_s = 0.0
+
+    def add(self, publication: Publication, facts: list[bytes], first_event: int) -> None:
+        """Add a turn, which the journal has got just before; costs nothing while nobody reads.
+
+        Args:
+            facts: as in ``Journal.add``.
+            first_event: the number of its first event, or if it has none, of the next one.
+        """
+        if not self._readers:
+            return
+        name, turn = publication.partition, publication.turn
+        if turn is None:
+            entry = _Entry(name, False, None, self._form.facts(name, first_event, facts))
+        else:
+            entry = _Entry(name, turn.number == 1, turn.base, self._form.turn(name, turn, first_event, facts))
+        self._last += 1
+        self._waiting.append((self._last, entry))
+        self._journal.follow(self, self._last)
+
+    def raise_durable(self, number: int) -> None:
+        """Give the readers what is durable (``journal.Reader``)."""
+        while self._waiting and self._waiting[0][0] <= number:
+            _, entry = self._waiting.popleft()
+            for reader in self._readers:
+                reader.add(entry, self._form)
+
+    def join(self) -> TurnReader:
+        """A new reader; it gets each partition from its next base on (``make_bases``)."""
+        reader = TurnReader()
+        self._readers.add(reader)
+        return reader
+
+    def leave(self, reader: TurnReader) -> None:
+        """Forget a reader."""
+        self._readers.discard(reader)
+
+    async def make_bases(self) -> None:
+        """Have all partitions made anew soon, at most every ``BASES_APART_S``."""
+        wait_s = self._next_bases_s - trio.current_time()
+        if wait_s > 0:
+            await trio.sleep(wait_s)
+            if trio.current_time() < self._next_bases_s:
+                return  # another reader has asked for them meanwhile, for all
+        self._next_bases_s = trio.current_time() + BASES_APART_S
+        self._journal.history.ask_for_bases()
+        for inbox in list(self._partitions.values()):
+            with suppress(trio.ClosedResourceError):
+                await inbox.give(Quiesce(UNHEARD))  # wakes a partition that has nothing to do
