@@ -7,9 +7,21 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from msgspec import structs
+from msgspec import Struct, UnsetType, structs
 
 import ykactor
+from ykactor.core.config.model import ChildTemplate
+from ykactor.core.inspection.application_status import (
+    ApplicationDetails,
+    ApplicationStatus,
+    RecordStatus,
+    StateStatus,
+    TaskGroupStatus,
+)
+from ykactor.core.inspection.node_status import NodeStatus
+from ykactor.core.inspection.queue_status import QueueStatus
+from ykactor.core.inspection.task_status import AllocationStatus, AskStatus, ForeignStatus
+from ykactor.core.inspection.user_status import GroupStatus, UserStatus, UseStatus
 from ykactor.rules import load
 from ykactor.wire.rest import applications, configuration, events, nodes, partitions, queues, types, usage
 
@@ -66,6 +78,23 @@ YUNIKORN = {
 OWN = types.Session, applications.PendingAsk, applications.TaskRecord, usage.ResourceSeconds, events.Quantity, events.Amounts
 #: Fields that are put in beside the struct (``codec.encode_with``).
 ENCODED = {"requests", "allocations"}
+#: The structs of the read model, or of the configuration, whose fields of the same names are shown.
+SHOWN: dict[type[types.Payload], tuple[type[Struct], ...]] = {
+    applications.Application: (ApplicationStatus, ApplicationDetails),
+    applications.StateChange: (StateStatus,),
+    applications.TaskGroup: (TaskGroupStatus,),
+    applications.ResourceHistory: (ApplicationDetails,),
+    applications.Request: (AskStatus,),
+    applications.Allocation: (AllocationStatus,),
+    applications.ForeignAllocation: (ForeignStatus,),
+    applications.TaskRecord: (RecordStatus,),
+    nodes.Node: (NodeStatus,),
+    queues.Queue: (QueueStatus,),
+    queues.Template: (ChildTemplate,),
+    usage.QueueUse: (UseStatus,),
+    usage.UserUse: (UserStatus,),
+    usage.GroupUse: (GroupStatus,),
+}
 
 
 def payloads() -> Iterator[type[types.Payload]]:
@@ -82,13 +111,14 @@ def absent() -> set[str]:
 
 @cache
 def keywords() -> dict[str, set[str]]:
-    """The keywords of all calls where answers are made, by the name of what is called."""
+    """The keywords of all calls where answers are made, by the name of the struct or function that is called."""
     found: dict[str, set[str]] = {}
     for path in [*HTTP.rglob("*.py"), *REST.rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
-                name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-                found.setdefault(name, set()).update(keyword.arg or "**" for keyword in node.keywords)
+                *above, name = ast.unparse(node.func).split(".")
+                called = above[-1] if above and name == "of" else name
+                found.setdefault(called, set()).update(keyword.arg or "**" for keyword in node.keywords)
     return found
 
 
@@ -110,5 +140,16 @@ def test_every_field_is_filled(kind: type[types.Payload]) -> None:
     """RE-1: a field that no reading fills would have its default for ever."""
     given = keywords()
     filled = given.get(kind.__name__, set()) | (given["replace"] if kind is partitions.Partition else set())
+    filled = filled.union(*(shown.__struct_fields__ for shown in SHOWN.get(kind, ())))
     never = {known.name for known in structs.fields(kind)} - filled - ENCODED
     assert "**" in filled or never == set()
+
+
+@pytest.mark.parametrize("kind", SHOWN, ids=lambda kind: kind.__name__)
+def test_a_field_of_the_read_model_has_the_same_meaning(kind: type[types.Payload]) -> None:
+    """A field that is taken over by its name has the type that it has in the read model, unless the call gives it a value."""
+    given = keywords()[kind.__name__]
+    shown = {known.name: known.type for each in SHOWN[kind] for known in structs.fields(each)}
+    taken = {known.name: (known.type, shown[known.name]) for known in structs.fields(kind) if known.name in shown}
+    differing = {name for name, (ours, theirs) in taken.items() if not {theirs, theirs | UnsetType} & {ours, ours | UnsetType}}
+    assert differing - given - ENCODED == set()

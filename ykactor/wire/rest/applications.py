@@ -22,7 +22,7 @@ class StateChange(Payload, frozen=True, kw_only=True):
     """The time at which an application came into a state."""
 
     time: int = 0
-    application_state: str = ""
+    state: str = field(name="applicationState", default="")
 
 
 class TaskGroup(Payload, frozen=True, kw_only=True):
@@ -32,22 +32,22 @@ class TaskGroup(Payload, frozen=True, kw_only=True):
     count: int = 0
     min_resource: Resource = {}
     replaced: int = 0
-    timedout: int = 0
+    timed_out: int = field(name="timedout", default=0)
 
 
 class ResourceHistory(Payload, frozen=True, kw_only=True):
     """Amounts times whole seconds, by type of instance: of tasks that ended, that were preempted, and of placeholders."""
 
-    resource_usage: dict[str, Resource] = {}
-    preempted_resource: dict[str, Resource] = {}
-    placeholder_resource: dict[str, Resource] = {}
+    used: dict[str, Resource] = field(name="resourceUsage", default={})
+    preempted: dict[str, Resource] = field(name="preemptedResource", default={})
+    placeholders: dict[str, Resource] = field(name="placeholderResource", default={})
 
 
 class Application(Payload, frozen=True, kw_only=True):
     """An application.
 
     Attributes:
-        max_used_resource: the most that it has used at a time.
+        max_used: the most that it has used at a time.
         queue_name: empty if it was rejected before it had a queue.
         requests, allocations: of a live one they are put in encoded (``codec.encode_with``).
         finished_time: 0 while it lives.
@@ -59,8 +59,8 @@ class Application(Payload, frozen=True, kw_only=True):
     """
 
     application_id: str = field(name="applicationID")
-    used_resource: Resource = {}
-    max_used_resource: Resource = {}
+    allocated: Resource = field(name="usedResource", default={})
+    max_used: Resource = field(name="maxUsedResource", default={})
     pending_resource: Resource = {}
     partition: str
     queue_name: str
@@ -68,7 +68,7 @@ class Application(Payload, frozen=True, kw_only=True):
     finished_time: int = 0
     requests: list[Request] = []
     allocations: list[Allocation] = []
-    application_state: str = ""
+    state: str = field(name="applicationState", default="")
     user: str = ""
     groups: list[str] = []
     rejected_message: str = ""
@@ -82,9 +82,6 @@ class Application(Payload, frozen=True, kw_only=True):
     backoff_deadline: str = ""
 
 
-_NO_HISTORY = ResourceHistory()
-
-
 def state_name(state: str) -> str:
     """The name of a state, also of one that Apache YuniKorn does not have (AP-40)."""
     return ApplicationState.RUNNING.value if state == ApplicationState.STARTING else state
@@ -93,36 +90,21 @@ def state_name(state: str) -> str:
 def application(
     partition: str, application_id: str, status: ApplicationStatus, details: ApplicationDetails, pending: Resource
 ) -> Application:
-    """An application that lives or has ended; ``pending`` is what its asks want together."""
-    return Application(
+    """An application that lives or has ended; ``status`` is without its tasks, and ``pending`` is what its asks want together."""
+    return Application.of(
+        status,
+        details,
         application_id=application_id,
-        used_resource=status.allocated or {},
-        max_used_resource=details.max_used,
         pending_resource=pending,
         partition=partition,
-        queue_name=status.queue_name,
-        submission_time=status.submission_time or 0,
-        finished_time=status.finished_time or 0,
-        application_state=state_name(status.state),
-        user=status.user or "",
-        groups=status.groups or [],
+        state=state_name(status.state),
         rejected_message=_end(status, details),
         state_log=_state_log(details.states),
-        placeholder_data=[
-            TaskGroup(
-                task_group_name=name,
-                count=group.count,
-                min_resource=group.min_resource,
-                replaced=group.replaced,
-                timedout=group.timed_out,
-            )
-            for name, group in details.task_groups.items()
-        ],
+        placeholder_data=[TaskGroup.of(group, task_group_name=name) for name, group in details.task_groups.items()],
         has_reserved=bool(details.reservations),
-        reservations=details.reservations,
         max_request_priority=PRIORITY_MIN if status.priority is UNSET else status.priority,
         start_time=NEVER_STARTED_MS if details.running_since is UNSET else details.running_since // MS_NS,
-        resource_history=_history(details),
+        resource_history=ResourceHistory.of(details),
         backoff_deadline=rfc3339(details.backoff_end) if details.backoff_end else "",
     )
 
@@ -143,17 +125,9 @@ def _state_log(states: Iterable[StateStatus]) -> list[StateChange]:
     log: list[StateChange] = []
     for change in states:
         shown = state_name(change.state)
-        if not log or log[-1].application_state != shown:
-            log.append(StateChange(time=change.time, application_state=shown))
+        if not log or log[-1].state != shown:
+            log.append(StateChange.of(change, state=shown))
     return log
-
-
-def _history(details: ApplicationDetails) -> ResourceHistory:
-    if not (details.used or details.preempted or details.placeholders):
-        return _NO_HISTORY
-    return ResourceHistory(
-        resource_usage=details.used, preempted_resource=details.preempted, placeholder_resource=details.placeholders
-    )
 
 
 def rfc3339(at_ns: int) -> str:
@@ -171,23 +145,23 @@ class Request(Payload, frozen=True, kw_only=True):
 
     Attributes:
         priority: the text of a number.
-        scheduling_attempted: asks like it were tried, and their queues or the nodes had no room.
-        triggered_scale_up: the resource manager was told last that no node can take it (AP-147).
+        is_tried: asks like it were tried, and their queues or the nodes had no room.
+        has_notified_failed: the resource manager was told last that no node can take it (AP-147).
     """
 
     allocation_key: str
-    allocation_tags: dict[str, str] = {}
-    request_time: int = 0
+    tags: dict[str, str] = field(name="allocationTags", default={})
+    creation_time: int = field(name="requestTime", default=0)
     resource: Resource = {}
     priority: str
-    required_node_id: str = ""
+    required_node: str = field(name="requiredNodeId", default="")
     application_id: str = ""
     placeholder: bool = False
     task_group_name: str = ""
-    triggered_preemption: bool = False
+    is_preempting: bool = field(name="triggeredPreemption", default=False)
     originator: bool = False
-    scheduling_attempted: bool = False
-    triggered_scale_up: bool = False
+    is_tried: bool = field(name="schedulingAttempted", default=False)
+    has_notified_failed: bool = field(name="triggeredScaleUp", default=False)
 
 
 class Allocation(Payload, frozen=True, kw_only=True):
@@ -195,24 +169,24 @@ class Allocation(Payload, frozen=True, kw_only=True):
 
     Attributes:
         request_time: when the ask, or the placeholder that it has replaced, was made.
-        allocation_delay: from then to ``allocation_time``.
-        placeholder_used: it has replaced a placeholder.
-        preempted: it is being preempted.
+        allocation_delay: from then to ``start_time``.
+        has_replaced: it has replaced a placeholder.
+        is_victim: it is being preempted.
     """
 
     allocation_key: str
-    allocation_tags: dict[str, str] = {}
+    tags: dict[str, str] = field(name="allocationTags", default={})
     request_time: int = 0
-    allocation_time: int = 0
+    start_time: int = field(name="allocationTime", default=0)
     allocation_delay: int = 0
     resource: Resource = {}
     priority: str
     node_id: str = ""
     application_id: str = ""
     placeholder: bool = False
-    placeholder_used: bool = False
+    has_replaced: bool = field(name="placeholderUsed", default=False)
     task_group_name: str = ""
-    preempted: bool = False
+    is_victim: bool = field(name="preempted", default=False)
     originator: bool = False
 
 
@@ -220,13 +194,13 @@ class ForeignAllocation(Payload, frozen=True, kw_only=True):
     """An allocation that another scheduler, or nobody, has placed on a node.
 
     Attributes:
-        allocation_time: when it was created; 0 if it comes from the journal of an older version, which did not keep that.
+        creation_time: 0 if it comes from the journal of an older version, which did not keep that.
         preemptable: False if its tag ``foreign`` is ``static``. No rule depends on it (SC-85).
     """
 
     allocation_key: str
-    allocation_tags: dict[str, str] = {}
-    allocation_time: int = 0
+    tags: dict[str, str] = field(name="allocationTags", default={})
+    creation_time: int = field(name="allocationTime", default=0)
     resource: Resource = {}
     priority: str
     node_id: str
@@ -264,66 +238,24 @@ class TaskRecord(Payload, frozen=True, kw_only=True):
 
 def request(ask: AskStatus) -> Request:
     """A pending ask."""
-    return Request(
-        allocation_key=ask.allocation_key,
-        allocation_tags=ask.tags,
-        request_time=ask.creation_time,
-        resource=ask.resource,
-        priority=str(ask.priority),
-        required_node_id=ask.required_node or "",
-        application_id=ask.application_id,
-        placeholder=ask.placeholder,
-        task_group_name=ask.task_group_name,
-        triggered_preemption=ask.is_preempting,
-        originator=ask.originator,
-        scheduling_attempted=ask.is_tried,
-        triggered_scale_up=ask.has_notified_failed,
-    )
+    return Request.of(ask, priority=str(ask.priority))
 
 
 def allocation(task: AllocationStatus) -> Allocation:
     """An allocation of an application."""
-    return Allocation(
-        allocation_key=task.allocation_key,
-        allocation_tags=task.tags,
-        request_time=task.request_time,
-        allocation_time=task.start_time,
-        allocation_delay=max(0, task.start_time - task.request_time),
-        resource=task.resource,
-        priority=str(task.priority),
-        node_id=task.node_id,
-        application_id=task.application_id,
-        placeholder=task.placeholder,
-        placeholder_used=task.has_replaced,
-        task_group_name=task.task_group_name,
-        preempted=task.is_victim,
-        originator=task.originator,
-    )
+    return Allocation.of(task, allocation_delay=max(0, task.start_time - task.request_time), priority=str(task.priority))
 
 
 def foreign(task: ForeignStatus) -> ForeignAllocation:
     """An allocation of another scheduler."""
-    return ForeignAllocation(
-        allocation_key=task.allocation_key,
-        allocation_tags=task.tags,
-        allocation_time=task.creation_time,
-        resource=task.resource,
-        priority=str(task.priority),
-        node_id=task.node_id,
-        preemptable=not task.is_static,
-    )
+    return ForeignAllocation.of(task, priority=str(task.priority), preemptable=not task.is_static)
 
 
 def record(user: str, ended: RecordStatus) -> TaskRecord:
     """The end of a task of a user."""
-    return TaskRecord(
-        allocation_key=ended.allocation_key,
+    return TaskRecord.of(
+        ended,
         user=user,
-        node_id=ended.node_id or "",
-        state=ended.state,
         exit_code=None if ended.exit_code is UNSET else ended.exit_code,
-        signal=ended.signal or "",
-        start_time=ended.start_time or 0,
-        finished_time=ended.finished_time or 0,
         peak_memory=None if ended.peak_memory is UNSET else ended.peak_memory,
     )

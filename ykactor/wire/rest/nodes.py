@@ -68,21 +68,17 @@ class NodeUtilizations(Payload, frozen=True, kw_only=True):
 
 def node(status: NodeStatus, core: NodeCore, allocations: Sequence[Raw], others: Sequence[Raw]) -> Node:
     """A node with its tasks and those of other schedulers, encoded; what no snapshot has comes from the node itself."""
-    return Node(
+    return Node.of(
+        status,
         node_id=core.node_id,
         host_name=core.attributes.get(_HOST, ""),
         rack_name=core.attributes.get(_RACK, ""),
         attributes=core.attributes,
         capacity=saturated_and_pruned(status.capacity),
-        allocated=status.allocated,
-        occupied=status.occupied,
-        available=status.available,
         utilized=percent(core.allocated, core.capacity),
         allocations=allocations,
         foreign_allocations=others,
-        schedulable=status.schedulable,
         is_reserved=bool(status.reservations),
-        reservations=status.reservations,
     )
 
 

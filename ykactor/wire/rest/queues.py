@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType, field
 
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.inspection.queue_status import QueueStatus
@@ -19,8 +19,8 @@ class Template(Payload, frozen=True, kw_only=True):
     """The settings that a dynamic leaf below a queue gets."""
 
     max_applications: int = 0
-    max_resource: Resource = {}
-    guaranteed_resource: Resource = {}
+    max: Resource = field(name="maxResource", default={})
+    guaranteed: Resource = field(name="guaranteedResource", default={})
     properties: dict[str, str] = {}
 
 
@@ -29,25 +29,25 @@ class Queue(Payload, frozen=True, kw_only=True):
 
     Attributes:
         queuename: the path.
-        status: ``Active`` or ``Draining``.
+        state: ``Active`` or ``Draining``.
         partition: only of the root in the answer about all queues; else empty.
-        pending_resource, allocated_resource, preempting_resource: of everything below too.
+        pending, allocated, preempting_resource: of everything below too.
         headroom: by type, what the queue and those above it leave.
         children: only where a tree is asked for, those that are encoded already as such; ``child_names`` are always there.
-        abs_used_capacity: ``allocated_resource`` in percent of ``max_resource``.
-        max_running_apps: 0 is no limit.
-        current_priority: what the parent sees.
+        abs_used_capacity: ``allocated`` in percent of ``max``.
+        max_applications: 0 is no limit.
+        priority: what the parent sees.
         allocating_accepted_apps: those that hold an allocation and do not count as running yet.
         preemption_delay, quota_preemption_delay: such as ``1m30s``.
     """
 
     queuename: str
-    status: str
+    state: str = field(name="status")
     partition: str
-    pending_resource: Resource = {}
-    max_resource: Resource = {}
-    guaranteed_resource: Resource = {}
-    allocated_resource: Resource = {}
+    pending: Resource = field(name="pendingResource", default={})
+    max: Resource = field(name="maxResource", default={})
+    guaranteed: Resource = field(name="guaranteedResource", default={})
+    allocated: Resource = field(name="allocatedResource", default={})
     preempting_resource: Resource = {}
     headroom: Resource = {}
     is_leaf: bool
@@ -58,9 +58,9 @@ class Queue(Payload, frozen=True, kw_only=True):
     children: Sequence[Queue | Raw] = []
     child_names: list[str] = []
     abs_used_capacity: Percent = {}
-    max_running_apps: int = 0
-    running_apps: int = 0
-    current_priority: int | UnsetType = UNSET
+    max_applications: int = field(name="maxRunningApps", default=0)
+    running_applications: int = field(name="runningApps", default=0)
+    priority: int | UnsetType = field(name="currentPriority", default=UNSET)
     allocating_accepted_apps: list[str] = []
     sorting_policy: str | UnsetType = UNSET
     priority_sorting: bool | UnsetType = UNSET
@@ -89,27 +89,20 @@ def queue(
     """A queue; what no snapshot has comes from its configuration (``node.config``) and the ledger."""
     config, properties = node.config, node.config.properties
     start_ns = status.quota_preemption_start_time or 0
-    return Queue(
+    return Queue.of(
+        status,
         queuename=node.path,
-        status=status.state,
         partition=partition,
-        pending_resource=status.pending,
-        max_resource=status.max or {},
-        guaranteed_resource=limit(status.guaranteed),
-        allocated_resource=status.allocated,
+        max=status.max or {},
+        guaranteed=limit(status.guaranteed),
         preempting_resource=saturated_and_pruned(node.preempting),
         headroom=status.headroom or {},
-        is_leaf=status.is_leaf,
-        is_managed=status.is_managed,
         properties=config.property_map,
         parent=parent,
         template=_template(config),
         children=children,
         child_names=[*child_names],
         abs_used_capacity=percent(node.allocated, node.max or {}),
-        max_running_apps=status.max_applications,
-        running_apps=status.running_applications,
-        current_priority=status.priority,
         allocating_accepted_apps=sorted(node.accepted),
         sorting_policy=status.sort_policy if status.is_leaf else "fair",
         priority_sorting=properties.sort_by_priority,
@@ -118,9 +111,7 @@ def queue(
         preemption_delay=duration_text(properties.preemption_delay_ns),
         quota_preemption_delay=duration_text(properties.quota_preemption_delay_ns),
         is_quota_preemption_running=bool(start_ns) and start_ns <= now_ns,
-        quota_preemption_start_time=start_ns,
         is_priority_fence=status.priority_policy == "fence",
-        priority_offset=status.priority_offset,
         unsched_ask_backoff=properties.backoff_count,
         ask_backoff_delay=duration_text(properties.backoff_delay_ns) if properties.backoff_count else "",
     )
@@ -130,12 +121,7 @@ def _template(config: QueueConfig) -> Template | None:
     template = config.child_template
     if template is None or config.managed is False:
         return None
-    return Template(
-        max_applications=template.max_applications,
-        max_resource=limit(template.max),
-        guaranteed_resource=limit(template.guaranteed),
-        properties=template.properties,
-    )
+    return Template.of(template, max=limit(template.max), guaranteed=limit(template.guaranteed))
 
 
 _MINUTE_NS, _HOUR_NS = 60 * S_NS, 3600 * S_NS

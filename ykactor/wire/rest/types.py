@@ -4,11 +4,17 @@ the daemon: its partitions, its checks, its caller.
 A field with a default is left out when it has that value; the others are always there. ``UNSET`` is the default of what limited
 readers are not shown and all others always are: a 0 or a false would say something of the cluster (SE-88).
 
+A field that is the same in the read model has its name, and ``Payload.of`` takes it from there; ``field`` has the name of Apache
+YuniKorn where that is another one.
+
 Amounts are base units in signed 64 bits, times Unix nanoseconds, where a field does not say otherwise. Lists have a fixed order:
 nodes and queues by name, applications by their submission, tasks by their creation.
 """
 
 from __future__ import annotations
+
+from functools import cache
+from typing import Self
 
 from msgspec import Struct
 
@@ -17,6 +23,20 @@ from ykactor.core.values.resources import Resource, saturated
 
 class Payload(Struct, frozen=True, omit_defaults=True, rename="camel", gc=False):
     """An object of an answer."""
+
+    @classmethod
+    def of(cls, *shown: Struct, **others: object) -> Self:
+        """The object with the fields of ``shown`` that have the same names, and with ``others``; what is ``UNSET`` stays so."""
+        fields: dict[str, object] = {}
+        for each in shown:
+            fields |= {name: getattr(each, name) for name in _shared(cls, type(each))}
+        return cls(**fields | others)
+
+
+@cache
+def _shared(kind: type[Payload], shown: type[Struct]) -> list[str]:
+    """The names of the fields that both have."""
+    return [name for name in shown.__struct_fields__ if name in kind.__struct_fields__]
 
 
 class Error(Payload, frozen=True, kw_only=True, rename=None):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec import field
+
 from ykactor.core.inspection.queue_status import parent_path
 from ykactor.core.inspection.user_status import GroupStatus, UserStatus, UseStatus
 from ykactor.core.values.resources import Resource
@@ -14,9 +16,9 @@ class QueueUse(Payload, frozen=True, kw_only=True):
     """The use and the limits of a user or group in a queue and below."""
 
     queue_path: str
-    resource_usage: Resource = {}
-    running_applications: list[str] = []
-    max_resources: Resource = {}
+    allocated: Resource = field(name="resourceUsage", default={})
+    applications: list[str] = field(name="runningApplications", default=[])
+    max: Resource = field(name="maxResources", default={})
     max_applications: int = 0
     children: list[QueueUse] = []
 
@@ -24,7 +26,7 @@ class QueueUse(Payload, frozen=True, kw_only=True):
 class UserUse(Payload, frozen=True, kw_only=True):
     """The use of a user. ``groups`` has by application the group that its use is charged to."""
 
-    user_name: str
+    name: str = field(name="userName")
     groups: dict[str, str] = {}
     queues: QueueUse | None = None
 
@@ -32,7 +34,7 @@ class UserUse(Payload, frozen=True, kw_only=True):
 class GroupUse(Payload, frozen=True, kw_only=True):
     """The use of a group, by application."""
 
-    group_name: str
+    name: str = field(name="groupName")
     applications: list[str] = []
     queues: QueueUse | None = None
 
@@ -72,12 +74,12 @@ class ContainerSample(Payload, frozen=True, kw_only=True):
 
 def user(status: UserStatus) -> UserUse:
     """A user."""
-    return UserUse(user_name=status.name, groups=status.groups, queues=_tree(status.queues))
+    return UserUse.of(status, queues=_tree(status.queues))
 
 
 def group(status: GroupStatus) -> GroupUse:
     """A group."""
-    return GroupUse(group_name=status.name, applications=status.applications, queues=_tree(status.queues))
+    return GroupUse.of(status, queues=_tree(status.queues))
 
 
 def _tree(queues: Mapping[str, UseStatus]) -> QueueUse:
@@ -89,12 +91,5 @@ def _tree(queues: Mapping[str, UseStatus]) -> QueueUse:
 
 
 def _queue(path: str, queues: Mapping[str, UseStatus], children: Mapping[str, list[str]]) -> QueueUse:
-    use = queues[path]
-    return QueueUse(
-        queue_path=path,
-        resource_usage=use.allocated,
-        running_applications=use.applications,
-        max_resources=use.max,
-        max_applications=use.max_applications,
-        children=[_queue(below, queues, children) for below in children.get(path, ())],
-    )
+    below = [_queue(child, queues, children) for child in children.get(path, ())]
+    return QueueUse.of(queues[path], queue_path=path, children=below)

@@ -77,7 +77,7 @@ def _bare_root(look: Look, names: list[QueuePath], children: list[bytes]) -> que
     """A root of which only the name is shown."""
     return queues.Queue(
         queuename=_ROOT,
-        status=QueueState.ACTIVE.value,
+        state=QueueState.ACTIVE.value,
         partition=look.core.name,
         is_leaf=False,
         is_managed=True,
