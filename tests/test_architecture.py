@@ -74,7 +74,17 @@ DOCUMENTED = (
 #: The same of folders where functions may have more parameters.
 DOCUMENTED_DOORS = ("actors", "surfaces")
 #: The same of tests.
-DOCUMENTED_TESTS = ("tests/abuse", "tests/additions", "tests/browser", "tests/crash", "tests/jobs", "tests/scenarios")
+DOCUMENTED_TESTS = (
+    "tests/abuse",
+    "tests/additions",
+    "tests/browser",
+    "tests/crash",
+    "tests/e2e",
+    "tests/jobs",
+    "tests/kubernetes",
+    "tests/property",
+    "tests/scenarios",
+)
 CLAUSES = re.compile(
     r"(Around|As|At|By|Everybody|Everything|For|From|How|If|In|Its?|No|Nobody|None|Of|On|Since|That|There|Those|To|Until|What|When|"
     r"Where|Whether|Which|Who|Whose|Why|With|Without)\b"

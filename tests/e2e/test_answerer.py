@@ -29,7 +29,7 @@ async def next_question(rm):
 
 
 async def reason(daemon, key):
-    """Why an ask waits, as a follower sees it."""
+    """The reason of a pending ask, as a follower sees it."""
     state = await daemon.state()
     (found,) = [
         application["reason"] for application in state["applications"]["app-1"]["pending"] if key in application["allocationKeys"]

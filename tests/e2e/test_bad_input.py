@@ -35,7 +35,7 @@ class RawPeer:
         return self._library.decode(await self.connection.get_message())
 
     async def ask(self, message):
-        """Everything that comes up to the ``Ack`` or ``ErrorResponse``, these included."""
+        """Send a message; returns the answers up to the ``Ack`` or ``ErrorResponse``, which is the last one."""
         await self.send(message)
         heard = [await self.hear()]
         while heard[-1]["type"] not in ("Ack", "ErrorResponse"):
@@ -70,7 +70,7 @@ class BusyDaemon(NamedTuple):
 
 @asynccontextmanager
 async def busy_daemon():
-    """In this process, because so many are started."""
+    """A daemon with some state, in this process, because so many are started."""
     async with daemon_here() as (_, url):
         yield await occupied(url)
 

@@ -144,7 +144,7 @@ class Reader:
 
 
 def test_the_largest_reader_is_dropped():
-    """With too much input in all, whoever has most goes, not whoever comes last; nobody goes for requests that were taken."""
+    """Too much input in all ends the connection with most of it, not the last one; requests that were taken do not count."""
     memory = InputMemory(lambda: 100)
     small, large, idle = Reader(memory), Reader(memory), Reader(memory)
     memory.add(idle, 0)

@@ -54,7 +54,7 @@ async def replacement(rm: ResourceManager) -> si.ErrorResponse:
 
 
 async def test_a_resource_manager_is_told_that_its_configuration_was_replaced(queue_file: Path, tmp_path: Path) -> None:
-    """At once by the file and by an operator, and at its next session if the file was changed while no daemon ran."""
+    """A change by the file or by an operator is told at once; one while no daemon ran, at the next session."""
     arguments = ("--config", queue_file, "--state-dir", tmp_path / "state")
     sums = [load(text(vcore)).checksum for vcore in range(8)]
     async with real_daemon(*arguments) as daemon, operate(daemon.url) as operator, connect(daemon.url, rm_id="rm-1") as rm:

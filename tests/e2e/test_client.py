@@ -280,7 +280,7 @@ async def test_exceptions_of_the_body_pass_as_they_are():
 
 
 async def test_follow_from_now_misses_nothing(encoding):
-    """Everything that happens after ``async with follow(...)`` was entered is seen, in order and without gaps."""
+    """A follower sees all events after ``async with follow(...)`` was entered, in order and without gaps."""
     async with running_daemon() as daemon:
         async with connect(daemon.url, rm_id="rm-1") as rm, follow(daemon.url, encoding=encoding) as follower:
             for _ in range(3):
@@ -394,7 +394,7 @@ async def test_daemon_that_does_not_come_up_is_given_up(monkeypatch):
 
 
 async def test_who_does_not_wait_is_refused_at_once(autojump_clock):
-    """With ``waits=False`` no time passes before it is raised that nothing listens."""
+    """A follower with ``waits=False`` raises at once that nothing listens."""
     began = trio.current_time()
     async with follow(f"ws://127.0.0.1:{free_port()}", waits=False) as follower:
         with pytest.raises(Disconnected, match="nothing listens there"):
@@ -586,14 +586,14 @@ async def test_submit_sends_a_scenario_and_prints_the_answers(scenario):
 
 @pytest.mark.usefixtures("impatient")
 async def test_follow_without_a_daemon_says_so():
-    """No traceback: one line that names the URL, and exit code 1."""
+    """The command prints one line that names the URL, without a traceback, and has exit code 1."""
     result = await run_in_thread(event_commands.follow_command, "ws://127.0.0.1:1")
     assert result.exit_code == 1
     assert result.output.startswith("Error: ws://127.0.0.1:1: ")
 
 
 def test_an_unknown_host_is_said_in_words(monkeypatch):
-    """Without the number of the error, which says nothing to people."""
+    """The message leaves out the number of the error, which says nothing to people."""
 
     async def unknown(*_):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
@@ -626,7 +626,7 @@ def test_a_snapshot_is_one_readable_line():
 
 
 def test_a_follower_reads_that_events_wait_for_the_disk():
-    """Since when and why; and that they come again."""
+    """The text says since when events wait and why, and later that they come again."""
     stalled = si.JournalStatus(writable=False, since_nano=10**9, reason="no room")
     assert click.unstyle(event_commands.as_text(stalled)) == (
         "no events since 1970-01-01T00:00:01.000Z: the daemon cannot write its journal: no room"

@@ -153,7 +153,7 @@ async def no_thread_is_left():
 
 
 async def test_questions_that_have_one_answer():
-    """In both; what does not come is an error as of a session."""
+    """Both flavours ask such questions; a missing answer raises the same errors as in a session."""
 
     async def program(url):
         assert "partitions" in (await ykactor.client.asyncio.read_configuration(url)).config
@@ -171,7 +171,7 @@ async def test_questions_that_have_one_answer():
 
 @pytest.mark.parametrize("flavour", [ykactor.client.asyncio, ykactor.client.sync])
 def test_everything_is_documented(flavour):
-    """With the docstrings of the trio client, and its parameters."""
+    """All names have the docstrings of the trio client, and its parameters."""
     for name in flavour.__all__:
         shown = getattr(flavour, name)
         members = [member for key, member in vars(shown).items() if key[0] != "_"] if isinstance(shown, type) else []
@@ -254,7 +254,7 @@ async def test_a_daemon_that_ends_is_noticed():
 
 
 async def test_a_kept_session_says_what_it_has_and_has_not():
-    """At once, although it lives in another thread: what has no answer, whether it is lost, and that it has ended."""
+    """The number of unanswered requests, the loss and the end are shown at once, although the session lives in another thread."""
 
     def plain(url):
         with ykactor.client.sync.keep_registered(url, rm_id="rm") as rm:
@@ -403,7 +403,7 @@ except KeyboardInterrupt:
 
 
 async def test_ctrl_c_interrupts_a_plain_program_that_waits():
-    """It ends at once, and leaves its session in order."""
+    """The program ends at once, and leaves its session in order."""
     async with daemon_here() as (_, url):
         command = [sys.executable, "-c", INTERRUPTED, url]
         process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE)

@@ -100,7 +100,7 @@ async def test_the_same_application_twice_at_once():
 
 
 async def test_requests_in_flight_are_bounded():
-    """No request is made before there is room for it."""
+    """A request is made only when there is room for it."""
     made = []
 
     def requests():

@@ -103,7 +103,7 @@ async def test_a_text_with_anchors_is_read_elsewhere(processes: list[object]) ->
 
 
 async def test_where_large_begins(processes: list[object]) -> None:
-    """At the bound a text is still read here."""
+    """A text as long as the bound is still read in this process."""
     text = SMALL.ljust(INLINE_MAX)
     await load_config(text, "q.yaml")
     assert processes == []
@@ -126,7 +126,7 @@ partitions:
 
 @pytest.mark.parametrize("text", [WRONG, "partitions: [{}", "", WRONG.replace("many", "1").replace("colour: red", "")])
 async def test_every_mistake_arrives(processes: list[object], text: str) -> None:
-    """With source, line, column, path and code; with the warnings; in the order of ``load``."""
+    """Mistakes arrive with source, line, column, path and code, and with the warnings, in the order of ``load``."""
     large = (text or "partitions: 3") + "\n#" + "." * INLINE_MAX
     with pytest.raises(ConfigError) as expected:
         queuefile.load(large, "dir/q.yaml")

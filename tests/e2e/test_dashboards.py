@@ -106,7 +106,7 @@ async def test_every_query_reads_what_there_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.name)
 def test_panels_stand_beside_each_other(path: Path) -> None:
-    """None covers another one, each has its own id, and says what it shows."""
+    """Panels do not overlap; each has its own id and says what it shows."""
     panels = json.loads(path.read_text())["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels) > 20
     assert [panel["title"] for panel in panels if panel["type"] != "row" and not panel["description"]] == []

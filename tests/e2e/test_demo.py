@@ -64,7 +64,7 @@ async def demo(state: Path) -> AsyncIterator[Demo]:
 
 
 async def test_the_tour(tmp_path: Path) -> None:
-    """From the quota to the last job. What one before it has left is ended at the start; Ctrl-C leaves no process."""
+    """The demo runs from the quota to the last job. It ends what an earlier one has left; Ctrl-C leaves no process."""
     local = tmp_path / "state" / "local"
     processes, task = leave_a_job(local)
     async with demo(tmp_path / "state") as tour:

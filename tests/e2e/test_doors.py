@@ -59,7 +59,7 @@ def unix(path, **settings):
 
 
 async def refusal(settings, kind=RefusedDoorError):
-    """Why nothing is opened."""
+    """The reason for which nothing is opened."""
     with pytest.raises(kind) as refused:
         async with open_doors(settings):
             pass
@@ -309,7 +309,7 @@ async def test_the_socket_of_another_user_is_not_taken_over(directory):
 
 
 async def test_a_missing_directory_is_said(directory):
-    """No directory is made: nobody knows whose it should be."""
+    """A missing directory is not made, because its owner is not known."""
     expected = "the socket cannot be made: No such file or directory"
     assert await refusal(unix(directory / "none" / "s")) == f"unix:{directory}/none/s: {expected}"
 

@@ -24,7 +24,7 @@ NODE = si.NodeRequest(nodes=[si.NodeInfo(node_id="n1", action="CREATE", schedula
 
 
 async def test_an_acknowledged_request_is_in_the_store() -> None:
-    """Its turn is durable when the acknowledgement arrives, and so is the acknowledgement."""
+    """The turn of a request and its acknowledgement are durable when the acknowledgement arrives."""
     store = MemoryStore()
     async with daemon_here(store=store) as (_, url), connect(url, rm_id="rm-1") as rm:
         await rm.request(NODE)
@@ -172,7 +172,7 @@ async def test_the_end_waits_for_the_disk() -> None:
 async def test_a_dead_disk_does_not_keep_the_daemon(
     events_max: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It ends although the disk never answers, and says how much was not durable."""
+    """The daemon ends although the disk never answers, and says how much was not durable."""
     monkeypatch.setattr("ykactor.actors.journal.EVENTS_MAX", events_max)
     monkeypatch.setattr(daemon_module, "PARTITIONS_STOP_S", 0.3)
     monkeypatch.setattr("ykactor.surfaces.sessions.websocket.STOP_S", 0.3)

@@ -10,7 +10,7 @@ from ykactor.wire.si import messages as si
 
 
 async def refused(url: str, rm_id: str = "rm-1", **options: object) -> str:
-    """Why the daemon refuses a registration."""
+    """The reason for which the daemon refuses a registration."""
     with pytest.raises(RequestRefused) as caught:
         async with connect(url, rm_id=rm_id, **options):  # type: ignore[arg-type]
             pass

@@ -218,7 +218,7 @@ def held_socket(state):
 
 @contextmanager
 def full_disk(state):
-    """No file may grow."""
+    """Keep all files from growing while the state directory is open."""
     Store.open(state, "off", now_ns=0).close()
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
@@ -329,7 +329,7 @@ def test_the_state_of_no_daemon(run_here, monkeypatch, command):
 
 
 def test_top_needs_a_terminal(run_here):
-    """In a pipe it says what to use instead."""
+    """The command refuses to run in a pipe, and says what to use instead."""
     code, output, errors = run_here("top")
     assert (code, output) == (exit_codes.USAGE, "")
     assert errors == "Error: found no terminal, expected one: use ykactor queues --watch without one\n"

@@ -128,7 +128,7 @@ def test_files_are_freed_with_their_last_frame(monkeypatch):
 
 @pytest.mark.parametrize("failing", ["memfd_create", "pwrite"])
 async def test_without_files_frames_are_copied(failing, pair, monkeypatch):
-    """When there is no descriptor or no memory for a file, frames go on to be sent, and later ones have files again."""
+    """Frames are also sent while there is no descriptor or no memory for a file; later ones have files again."""
 
     def fail(*_):
         raise OSError(errno.EMFILE, "Too many open files")

@@ -9,7 +9,7 @@ from ykactor.wire.si import messages as si
 
 
 async def test_a_task_is_handed_back(tmp_path: Path) -> None:
-    """It goes to the other node; when that fails too it waits, also after a restart, and the reason names both nodes."""
+    """The task goes to the other node; when that fails too it waits, also after a restart, and the reason names both nodes."""
     arguments = "--state-dir", tmp_path / "state"
     async with real_daemon(*arguments) as daemon, connect(daemon.url, rm_id="rm-1") as rm:
         for request in (node("n1"), node("n2"), application(), asks("t1")):

@@ -166,7 +166,7 @@ async def test_health_tells_of_a_queue_file_that_partitions_refuse(queue_file):
 
 
 async def test_a_file_that_comes_and_goes(queue_file):
-    """Without the file the daemon goes on with what it has, and sees it return."""
+    """The daemon keeps its configuration while the file is missing, and sees the file return."""
     async with real_daemon("--config", queue_file) as daemon, follow(daemon.url) as events:
         queue_file.unlink()
         await daemon.wait_logged("config_vanished")
@@ -262,7 +262,7 @@ def test_a_drained_queue_disappears(tmp_path):
 
 
 async def test_configuration_over_the_socket(queue_file):
-    """With the checksum of what runs it is applied, with another it is refused, and a bad one is refused with its places."""
+    """A configuration is applied with the checksum of the present one, and refused with another; mistakes have their places."""
     second = tree(queue("a"), queue("b"), queue("c"))
     checksum = queuefile.load(FIRST).checksum
     async with (

@@ -130,7 +130,7 @@ async def test_it_registers_without_a_configuration_that_is_refused():
 
 
 async def test_it_says_when_a_configuration_is_in_force():
-    """Its queues can be used from then on: the Ack has the checksum."""
+    """The Ack with the checksum says that the queues of the configuration can be used."""
     async with real_daemon() as daemon, keep_registered(daemon.url, rm_id="rm") as rm:
         await begun(rm)
         rm.send(si.UpdateConfigurationRequest(config=tree("a")))
@@ -284,7 +284,7 @@ async def test_what_cannot_start_is_handed_back():
 
 
 async def test_predicates_are_answered():
-    """Without waiting."""
+    """A kept session sends its answer about predicates without waiting."""
 
     def answer(request, number):
         if isinstance(request, si.AllocationRequest):
@@ -328,7 +328,7 @@ async def test_sessions_that_end_at_once_are_opened_less_and_less_often(monkeypa
 
 
 async def test_nothing_can_be_sent_after_the_end():
-    """It would be kept for ever."""
+    """A message is refused after the end, because it would be kept for ever."""
     async with real_daemon() as daemon, keep_registered(daemon.url, rm_id="rm") as rm:
         await begun(rm)
         async with connect(daemon.url, rm_id="rm", resume_from="now"):

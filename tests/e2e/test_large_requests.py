@@ -29,7 +29,7 @@ def nodes(count: int) -> si.NodeRequest:
 
 @pytest.mark.parametrize("encoding", [JSON, MSGPACK], ids=lambda encoding: encoding.name)
 async def test_a_large_configuration_is_read_in_another_process(encoding: Encoding, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a registration, of a resource manager and of an operator: nothing of it is lost."""
+    """Registrations and updates of resource managers and operators arrive whole."""
     monkeypatch.setattr(peer, "REQUEST_MAX", 1000)
     registration = si.RegisterResourceManagerRequest(id="r", rm_id="rm", build_info={"a": "b"}, config=TEXT)
     update = si.UpdateConfigurationRequest(id="u", config=TEXT, if_checksum="5")

@@ -53,7 +53,7 @@ def status_of(text: str) -> int:
 
 
 def injected(control: AccessControl, shown: Credentials) -> Admit:
-    """Everybody shows this, beside what the request has; tells who came."""
+    """An admission in which all clients show these credentials, beside those of the request; returns the caller."""
     return lambda role, _, origin: control.admit(role, shown, origin)
 
 

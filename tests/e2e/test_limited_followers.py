@@ -49,7 +49,7 @@ async def busy_daemon() -> AsyncIterator[tuple[Daemon, str]]:
 
 
 def limit_sessions(monkeypatch: pytest.MonkeyPatch, identity: Identity = TEAM_A) -> None:
-    """From now on, whoever connects to the feed is this identity."""
+    """Make all further sessions of the feed those of this identity."""
 
     def limited(*given: object) -> FeedSession:
         return FeedSession(*given[:-2], Caller(Role.READER, "here", identity), given[-1])

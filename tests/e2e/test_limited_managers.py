@@ -97,7 +97,7 @@ class World:
         return client
 
     async def effects(self) -> object:
-        """Everything that a registration can change."""
+        """The state that a registration can change."""
         await trio.testing.wait_all_tasks_blocked()
         current = self.daemon.outboxes.current
         received = {name: list(double.received) for name, double in self.daemon.doubles.items()}

@@ -212,7 +212,7 @@ async def test_jobs_that_end_with_the_local_resource_manager_end_with_its_place_
 
 
 async def test_what_does_not_fit_is_refused(directory: Path, nowhere: str) -> None:
-    """At once, because it would wait for ever."""
+    """A job that is larger than the machine is refused at once, because it would wait for ever."""
     async with local_manager(directory, nowhere) as local:
         answer = await control.ask(directory, control.Submit(job_of("true", resource={"vcore": 10**9})))
         assert isinstance(answer, control.Refused)
@@ -268,7 +268,7 @@ async def test_ctrl_c_leaves_the_job(world: tuple[RunningDaemon, dict[str, str]]
 
 
 async def test_a_second_one_is_refused(world: tuple[RunningDaemon, dict[str, str]], tmp_path: Path) -> None:
-    """For the same directory, and for a daemon that another resource manager has."""
+    """A second one is refused for the same directory, and for a daemon that another resource manager has."""
     _, environment = world
     _, errors = await run_command("local", expect=1, environment=environment)
     assert "expected one local resource manager for each directory" in errors
@@ -302,7 +302,7 @@ async def test_a_resource_has_one_option(tmp_path: Path, name: str) -> None:
 
 
 async def test_without_a_local_resource_manager_run_says_what_to_start(tmp_path: Path) -> None:
-    """In one line, and nothing is started."""
+    """The command says so in one line, and starts nothing."""
     _, errors = await run_command("run", "--local-dir", tmp_path, "--", "true", expect=1)
     assert errors.count("\n") == 1
     assert "start one with ykactor local" in errors
@@ -328,7 +328,7 @@ async def _apps(url: str) -> dict[str, tuple[str, str]]:
 
 
 async def test_a_job_has_ended_in_the_same_way_wherever_it_is_shown(directory: Path, tmp_path: Path) -> None:
-    """In ``jobs``, ``apps``, ``app`` and the REST API: an exit code is no success, and what was cancelled has not failed."""
+    """All of ``jobs``, ``apps``, ``app`` and the REST API agree: an exit code is no success, a cancelled job has not failed."""
     async with real_daemon(http="127.0.0.1:0") as daemon, local_manager(directory, daemon.url, "--resource", "vcore=9") as local:
         environment = {"YKACTOR_LOCAL_DIR": str(directory), "YKACTOR_URL": daemon.url}
         good, bad, killed = [await local.submit(script) for script in ("exit 0", "exit 3", "kill -9 $$")]

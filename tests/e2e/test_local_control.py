@@ -69,7 +69,7 @@ async def test_an_endless_line_ends_the_connection(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("has_begun", [False, True])
 async def test_without_a_manager_nobody_waits(tmp_path: Path, has_begun: bool) -> None:
-    """None was there, or it has ended before its answer: then a client may ask again."""
+    """A client may ask again if there was no manager, or if it has ended before its answer."""
     path = tmp_path / control.NAME
     leaving: Callable[[trio.SocketStream], Awaitable[None]] = trio.SocketStream.aclose
     with trio.fail_after(180):

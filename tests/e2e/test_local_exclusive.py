@@ -143,7 +143,7 @@ async def test_two_that_are_there_when_a_daemon_restarts_do_not_fight(tmp_path: 
 
 
 async def _sorted_out(a: LocalManager, b: LocalManager) -> tuple[LocalManager, LocalManager]:
-    """Which one stays, and which one has ended, when one has."""
+    """Wait until one of them has ended; returns the one that stays, and that one."""
     async with trio.open_nursery() as nursery:
         nursery.cancel_scope.relative_deadline = LIMIT_S
 

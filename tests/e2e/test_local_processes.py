@@ -53,7 +53,7 @@ async def test_what_a_command_leaves_ends_with_it(processes: Processes, tmp_path
 
 @pytest.mark.parametrize("is_adopted", [False, True])
 async def test_who_ignores_the_signal_is_killed_after_the_grace(processes: Processes, tmp_path: Path, is_adopted: bool) -> None:
-    """With all that it has started, by whichever program."""
+    """The kill ends a task with all that it has started, also for a later manager that has adopted it."""
     processes.start(job_of(f"trap '' TERM; sleep 100 & echo up > {tmp_path}/up; wait; sleep 100"), TASK)
     await until(tmp_path / "up")
     looking = Processes(tmp_path / "jobs", Isolation(), 0.3) if is_adopted else processes
@@ -106,7 +106,7 @@ async def test_a_number_of_another_process_is_left_alone(processes: Processes) -
     ],
 )
 async def test_a_command_that_cannot_be_started(processes: Processes, fields: dict[str, object], reason: str) -> None:
-    """With the reason, and nothing runs."""
+    """The error has the reason, and nothing runs."""
     with pytest.raises(NotStarted, match=reason):
         processes.start(job_of("true", **fields), TASK)
 

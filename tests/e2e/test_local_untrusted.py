@@ -111,7 +111,7 @@ def test_all_that_a_shell_writes_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["fifo", "directory", "zeros", "link to nothing", "link to a number", "of another user"])
 @pytest.mark.parametrize("name", ["out", "err"])
 def test_a_job_cannot_redirect_what_the_next_one_writes(tmp_path: Path, name: str, kind: str) -> None:
-    """Its own next attempt, or another job: that one is not started, and nothing waits."""
+    """The next attempt of the job, or another job, is not started if its file is redirected, and nothing waits."""
     processes = Processes(tmp_path / "jobs", Isolation(), 0.3)
     attempt = processes.attempt(TASK)
     attempt.mkdir(parents=True)

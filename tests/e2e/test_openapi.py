@@ -106,7 +106,7 @@ async def test_what_the_document_says_of_accounts_is_taken() -> None:
 
 
 async def test_the_document() -> None:
-    """It needs no proof, names each operation once in words, says of each body what it is, and refers to what is in it."""
+    """The document needs no proof, names each operation once in words, describes each body, and refers to its own parts."""
     async with rest_daemon() as rest:
         whole = (await rest.ask("/openapi.json")).content
         found = [operation for methods in whole["paths"].values() for operation in methods.values()]

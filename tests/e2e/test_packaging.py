@@ -64,7 +64,7 @@ def test_samples_are_written(tmp_path: Path) -> None:
 
 
 def test_existing_files_are_kept(tmp_path: Path) -> None:
-    """If a file exists nothing is written; the error names the first of them and how many there are; the exit code is 1."""
+    """Nothing is written if a file exists; the error names the first of them and their number; the exit code is 1."""
     kept = [tmp_path / "config" / "queues.yaml", tmp_path / "systemd" / "ykactor.service"]
     for path in kept:
         path.parent.mkdir()

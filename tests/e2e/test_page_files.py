@@ -71,7 +71,7 @@ def test_the_first_door_that_a_browser_can_reach(urls: list[str], expected: str)
 
 
 async def test_every_file_is_served_as_what_it_is() -> None:
-    """With its type and its tag, for which there is 304; the licence of a library, directories and other files are not."""
+    """Files have their type and their tag, for which there is 304; licences, directories and other files are not served."""
     async with rest_daemon() as rest:
         for path in DIRECTORY.rglob("*"):
             name = path.relative_to(DIRECTORY).as_posix()
@@ -138,7 +138,7 @@ def test_a_script_has_one_idea() -> None:
 
 
 def test_scripts_import_one_way() -> None:
-    """No script imports itself through others."""
+    """Imports of scripts form no cycle."""
     edges = {name: set(imported_by(text)) for name, text in SCRIPTS.items()}
 
     def visit(name: str, way: tuple[str, ...]) -> None:

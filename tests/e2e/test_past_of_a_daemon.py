@@ -86,7 +86,7 @@ async def test_what_has_happened(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def check_preemptions(url: str) -> None:
-    """For whom, whom, why, and what came of it; chosen by time, queue and application of either side."""
+    """Check the list of preemptions, with the ask, the victims and the outcome, and its options."""
     (row,) = await document(url, "preemptions", "--since", "1h")
     assert (row["allocationKey"], row["nodeID"], row["kind"], row["outcome"]) == ("d1", "n1", "required_node", "placed")
     assert row["victims"] == [{"queueName": "root.team-a.x", "applicationID": "app-1", "allocationKey": "t1"}]
@@ -100,7 +100,7 @@ async def check_preemptions(url: str) -> None:
 
 
 async def check_ended_applications(url: str) -> None:
-    """When they ended, what they have used, and why they have failed or were rejected; with columns of their own."""
+    """Check the list of ended applications: times, use, the reason of a failure or rejection, and columns of their own."""
     failed, rejected = await document(url, "apps", "--state", "Failed", "--state", "rejected")
     assert (failed["applicationID"], failed["user"], failed["reason"]) == ("app-1", "alice", "Terminated")
     assert failed["submissionTime"] < failed["startTime"] < failed["finishedTime"]

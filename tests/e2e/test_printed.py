@@ -1,4 +1,4 @@
-"""No command prints what commands a terminal: names, reasons and messages are chosen by others."""
+"""Commands print no control characters: names, reasons and messages are chosen by others."""
 
 import ast
 import json

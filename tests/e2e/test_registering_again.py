@@ -67,7 +67,7 @@ async def begin(rm):
 
 
 async def test_a_fresh_registration():
-    """Everything is forgotten and reported anew, some of it too early; what has no queue any more goes on all the same."""
+    """A fresh registration reports all anew, some of it too early; applications without a queue go on all the same."""
     async with real_daemon() as daemon:
         async with connect(daemon.url, rm_id="rm-1", config=CONFIG) as rm:
             await begin(rm)

@@ -129,7 +129,7 @@ async def test_validations_beyond_the_limit_get_503(monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_partition_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It waits for the disk: 503 for all who ask; nothing is read for them afterwards."""
+    """A partition that waits for the disk means 503 for each request; nothing is read for them later."""
     looks = list[object]()
     monkeypatch.setattr(partitions, "all_nodes", looks.append)
     async with rest_daemon() as rest:
@@ -249,7 +249,7 @@ async def test_a_node_with_thousands_of_tasks_is_read_in_steps() -> None:
 
 
 async def test_an_application_with_thousands_of_asks_is_read_in_pieces() -> None:
-    """None of an answer about it is larger than others, alone and among all."""
+    """Answers about the application have pieces of the usual size, alone and among all."""
     async with rest_daemon('partitions: [{name: default, queues: [{name: root, submitacl: "*", queues: [{name: a}]}]}]') as rest:
         await rest.submit(application("app", "root.a"), application("small", "root.a"), asks("app", 7500), asks("small", 1))
         alone = await rest.ask("/ws/v1/partition/default/application/app")

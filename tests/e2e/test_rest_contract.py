@@ -216,7 +216,7 @@ async def test_a_foreign_allocation_of_an_older_journal_has_no_time() -> None:
 
 
 async def test_placement_rules() -> None:
-    """In order, values as texts, ``recovery`` at the end; without rules ``provided``."""
+    """Rules come in order, with values as texts and ``recovery`` at the end; without rules there is ``provided``."""
     async with populated() as rest:
         assert await rest.read("partition/default/placementrules") == [
             {
@@ -364,7 +364,7 @@ async def test_config() -> None:
 
 
 async def test_a_large_configuration_is_written_by_a_process() -> None:
-    """It has the same content."""
+    """A large configuration has the same content as a small one."""
     queues = "".join(f"\n          - name: q{number}" for number in range(600))
     async with rest_daemon(f"partitions:\n  - name: default\n    queues:\n      - name: root\n        queues:{queues}\n") as rest:
         found = (await rest.ask("/ws/v1/config", Accept="application/json")).content
@@ -413,7 +413,7 @@ async def test_a_violated_invariant_is_unhealthy() -> None:
 
 
 async def test_history_begins_empty() -> None:
-    """No sample is taken in the first minute."""
+    """The history has no sample in the first minute."""
     async with rest_daemon() as rest:
         assert await rest.read("history/apps") == []
         assert await rest.read("history/containers") == []
@@ -500,7 +500,7 @@ async def test_what_html_could_mean_is_escaped() -> None:
 
 
 async def test_compression(shared: Rest) -> None:
-    """From 1400 bytes on, for who lists it, ``q=0`` does not; never for the stream of events."""
+    """Answers from 1400 bytes on are compressed for clients that list gzip without ``q=0``; the stream of events never is."""
     small, large = "/ws/v1/clusters", "/ws/v1/partition/default/queues"
     assert "content-encoding" not in (await shared.ask(small, Accept_Encoding="gzip")).headers
     packed, plain = await shared.ask(large, Accept_Encoding="br, gzip;q=0.5"), await shared.ask(large)

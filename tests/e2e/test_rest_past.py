@@ -87,7 +87,7 @@ def test_a_replaced_placeholder() -> None:
 
 
 def test_an_application_that_has_ended() -> None:
-    """It keeps its user, groups, submission, states and use; without asks it has the lowest priority."""
+    """An ended application keeps its user, groups, submission, states and use; without asks it has the lowest priority."""
     world = make_world(tree(queue("a")), [node("n1", vcore=4)])
     world.given(app("app-1", user="alice", groups=("dev",)), ask("k1", "app-1", vcore=3), at=2)
     world.administer(terminate("app-1"), at=6)

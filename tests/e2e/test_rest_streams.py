@@ -93,7 +93,7 @@ async def test_past_events_and_new_ones() -> None:
 
 
 async def test_the_end_is_told() -> None:
-    """When the daemon stops, the last line has the form of an error with the status 200."""
+    """The last line of a stream has the form of an error with the status 200 when the daemon stops."""
     async with rest_daemon() as rest, streaming(rest) as stream:
         await stream.head()
         await stream.line()
@@ -142,7 +142,7 @@ async def room_for_one(rest: Rest, headers: str = "") -> None:
 
 
 async def test_who_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its connection ends when it has not taken a part for some time, and its place is free again."""
+    """A stream ends when its client has not taken a part for some time, and its place is free again."""
     monkeypatch.setattr(connections, "SEND_S", 0.2)
     monkeypatch.setattr(events, "STREAMS_MAX", 1)
     async with rest_daemon() as rest, streaming(rest) as stream:

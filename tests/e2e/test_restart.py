@@ -141,7 +141,7 @@ async def test_after_a_loss_who_knows_more_begins_anew(tmp_path: Path, queue_fil
 
 
 async def test_a_configuration_of_the_resource_manager_stays(tmp_path: Path, queue_file: Path) -> None:
-    """It was acknowledged; the queue file counts again only when it changes, also if it does so while nothing runs (DU-9)."""
+    """An acknowledged configuration stays until the queue file changes, also if it does so while nothing runs (DU-9)."""
     arguments = ("--state-dir", tmp_path / "state", "--config", queue_file)
     async with real_daemon(*arguments) as first:
         async with connect(first.url, rm_id="rm-1") as rm:

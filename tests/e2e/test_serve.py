@@ -197,7 +197,7 @@ async def deaf_follower(url):
 
 
 async def test_sigterm_takes_no_more_requests_and_waits_for_no_deaf_client():
-    """From SIGTERM on nobody gets in and nothing is acknowledged, also while a client that never reads holds up the end."""
+    """SIGTERM ends admission and acknowledgements, also while a client that never reads holds up the end."""
     async with real_daemon() as daemon, connect(daemon.url, rm_id="rm-1") as rm:
         await rm.request(node(vcore=20_000))
         await rm.request(application())
@@ -359,7 +359,7 @@ async def test_only_the_manual_mode_takes_steps():
 
 
 async def test_an_idle_daemon_uses_no_cpu(tmp_path):
-    """With 500 nodes, a waiting ask, a watched file, a follower and a session: soon below 2 % of a core over 2 s."""
+    """A daemon with 500 nodes, a waiting ask, a watched file, a follower and a session soon uses below 2 % of a core over 2 s."""
     path = tmp_path / "queues.yaml"
     path.write_text("")
     async with (

@@ -70,7 +70,7 @@ def leaves(daemon: Daemon) -> list[str]:
 
 
 async def test_a_session_goes_on_while_its_configuration_is_read(loader: SlowLoader) -> None:
-    """Its other requests are carried out and answered; the ``Ack`` of the configuration comes when it is in force."""
+    """Other requests of the session are carried out and answered; the ``Ack`` of the configuration comes when it is in force."""
     async with daemon_here(FIRST) as (daemon, url), connect(url, rm_id="rm-1") as rm:
         await rm.send(update(SECOND, "slow"))
         await loader.wait_begun()
@@ -248,7 +248,7 @@ async def test_configurations_keep_their_order_and_few_may_wait(loader: SlowLoad
 
 
 async def test_the_daemon_stops_while_a_configuration_is_read(loader: SlowLoader) -> None:
-    """It waits for no loader."""
+    """The end of the daemon does not wait for a loader."""
     async with daemon_here(FIRST) as (daemon, url), connect(url, rm_id="rm-1") as rm:
         await rm.send(update(SECOND))
         await loader.wait_begun()

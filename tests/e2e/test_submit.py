@@ -244,7 +244,7 @@ async def test_deregister_hands_over(scenario):
 
 
 async def test_joins_the_holder(scenario):
-    """With the id of the holder, what this has is kept, also what the scenario creates once more; and it stays the holder."""
+    """A submission with the id of the holder keeps all that it has, also what the scenario creates again; it stays the holder."""
     scenario.write_text(
         SCENARIO.replace("nodes: [", "nodes: [{nodeID: n1, action: CREATE}, ").replace(
             "until: 1\n", "until: 1\nwantsSchedulingStates: true\n"

@@ -70,7 +70,7 @@ def bugs(tmp_path: Path) -> dict[str, str]:
 
 
 async def test_a_bad_message_is_refused_and_kept(bugs: dict[str, str], tmp_path: Path) -> None:
-    """Its request gets one error, followers an event; the partition goes on without it."""
+    """The request of a bad message gets one error, followers an event; the partition goes on without it."""
     state = tmp_path / "state"
     async with real_daemon("--state-dir", state, environment=bugs | {"BAD_ASK": "evil"}) as daemon:
         async with follow(daemon.url) as followed, connect(daemon.url, rm_id="rm-1") as rm:
@@ -141,7 +141,7 @@ async def test_a_configuration_that_one_partition_cannot_apply(bugs: dict[str, s
 
 
 async def test_followers_hear_of_a_refusal_by_a_stopped_partition(bugs: dict[str, str], tmp_path: Path, queue_file: Path) -> None:
-    """In one that runs, although configurations are otherwise reported by the first."""
+    """A running partition reports the refusal, although configurations are otherwise reported by the first one."""
     arguments, environment = ["--config", queue_file, "--state-dir", tmp_path / "state"], bugs | {"BAD_CONFIG": "default"}
     async with real_daemon(*arguments, environment=environment) as daemon, follow(daemon.url) as followed:
         replace(queue_file, WIDER)
@@ -199,7 +199,7 @@ async def test_a_registration_with_a_configuration(bugs: dict[str, str], tmp_pat
 
 
 async def test_a_stopped_partition_can_be_removed(bugs: dict[str, str], tmp_path: Path, queue_file: Path) -> None:
-    """It leaves nothing: one of the same name begins anew, and so does the next daemon."""
+    """A removed partition leaves nothing: one of the same name begins anew, and so does the next daemon."""
     arguments, environment = ["--config", queue_file, "--state-dir", tmp_path / "state"], bugs | {"BAD_CONFIG": "gpu"}
     async with real_daemon(*arguments, environment=environment) as daemon, connect(daemon.url, rm_id="rm-1") as rm:
         with pytest.raises(RequestRefused, match="partition gpu is stopped"):
@@ -238,7 +238,7 @@ async def test_waiting_for_the_state_is_no_lack_of_progress(monkeypatch: pytest.
 
 
 async def test_a_partition_that_cannot_plan_is_stopped(bugs: dict[str, str], tmp_path: Path) -> None:
-    """It refuses input, shows its state, and is not ready; so does the next daemon, and one without the bug goes on."""
+    """A stopped partition refuses input, shows its state and is not ready, also in the next daemon; without a bug it goes on."""
     state = tmp_path / "state"
     environment = bugs | {"BAD_PLAN": "n1"}
     async with real_daemon("--state-dir", state, environment=environment, http="127.0.0.1:0") as daemon:

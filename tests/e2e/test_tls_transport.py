@@ -234,7 +234,7 @@ async def test_a_closed_socket_is_the_end(authority: Authority, context: ssl.SSL
 
 
 async def refusal(context: ssl.SSLContext, data: bytes) -> tuple[str, bytes]:
-    """Why a client that sends this is refused, and what it gets."""
+    """The reason for which a client that sends this is refused, and the bytes that it gets."""
     with transport(context) as (here, there), trio.fail_after(LIMIT_S):
         there.sendall(data)
         with pytest.raises(TlsError) as refused:
@@ -303,7 +303,7 @@ async def test_a_certificate_that_is_not_for_clients(authority: Authority, conte
 
 
 async def client_refusal(context: ssl.SSLContext, client: ssl.SSLContext) -> str:
-    """Why a client is refused."""
+    """The reason for which a client is refused."""
     with transport(context) as (here, there), trio.fail_after(LIMIT_S):
         stream = trio.SSLStream(trio.SocketStream(trio.socket.from_stdlib_socket(there)), client, server_hostname="localhost")
         async with trio.open_nursery() as nursery:

@@ -98,7 +98,7 @@ async def test_an_empty_table_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_nothing_is_pending() -> None:
-    """Without an option that chooses there is nothing to match."""
+    """The message says that nothing is pending, and names no options where none was given."""
     async with daemon_here() as (_, url):
         for verb in ("asks", "priorities"):
             assert (await run(url, verb)).stderr == "there are no pending asks\n"
@@ -335,7 +335,7 @@ async def test_watching(autojump_clock: MockClock, capsys: pytest.CaptureFixture
 
 
 async def test_watching_nobody() -> None:
-    """If there is no daemon at the beginning, it ends."""
+    """The command ends if there is no daemon at the beginning."""
 
     async def take() -> si.Snapshot:
         raise Disconnected("nothing listens there")
@@ -398,7 +398,7 @@ async def test_a_pipe_that_is_closed() -> None:
 
 @pytest.mark.parametrize(("is_interrupted", "code"), [(False, exit_codes.OK), (True, exit_codes.INTERRUPTED)])
 async def test_top(is_interrupted: bool, code: int) -> None:
-    """It takes over the terminal, shows queues and reasons, and gives the terminal back on q and Ctrl-C."""
+    """The command ``top`` takes over the terminal, shows queues and reasons, and gives it back on q and Ctrl-C."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
     settings = termios.tcgetattr(theirs)

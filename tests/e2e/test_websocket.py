@@ -351,7 +351,7 @@ async def test_who_is_connected(field, kind):
 
 
 async def test_resume_sends_what_was_missed():
-    """With ``resumeFrom`` the state is kept and every message behind that number is sent again, then new ones."""
+    """A session with ``resumeFrom`` keeps the state and gets each message behind that number again, then new ones."""
     async with running_daemon() as daemon:
         async with registered(daemon) as rm:  # 1 and 2
             for number in range(3):  # 3, 5, 7 with their acks
@@ -656,7 +656,7 @@ async def send_until_dropped(stream, data):
 
 
 async def test_subscriber_that_never_reads_is_dropped_and_slows_nobody():
-    """Its socket fills, its session ends at the send deadline, and meanwhile everybody else sees every event."""
+    """The session of such a subscriber ends at the send deadline; meanwhile all others see each event."""
     async with (
         running_daemon(limits=Limits(send_s=2, close_s=0.1)) as daemon,
         never_reads(daemon, '{"type": "Subscribe"}') as evil,
@@ -698,7 +698,7 @@ async def goodbye(peer):
 
 
 async def test_stopping_sends_what_is_there_and_says_goodbye():
-    """Everything that is numbered when the daemon stops still arrives, then every session closes with 1001."""
+    """All numbered messages still arrive when the daemon stops, then each session closes with 1001."""
     async with running_daemon(ring_max=5000) as daemon:
         async with (
             registered(daemon) as rm,

@@ -79,7 +79,7 @@ def example(kind: type[Any], number: int = 0) -> dict[str, Any]:
 
 
 def effects(daemon: FakeDaemon) -> object:
-    """Everything in the daemon that a request can change."""
+    """The state of the daemon that a request can change."""
     received = {name: list(double.received) for name, double in daemon.doubles.items()}
     registered = daemon.outboxes.current and (daemon.outboxes.current.rm_id, daemon.outboxes.current.reader)
     return received, registered, list(daemon.configs), daemon.steps, daemon.feed.ring.sequence

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from itertools import count
 from pathlib import Path
 
@@ -161,7 +162,7 @@ def test_two_starts_from_one_copy_are_two_terms(tmp_path: Path) -> None:
 
 
 def test_transactions_and_the_witness_name_their_term(tmp_path: Path) -> None:
-    """Transactions and witnesses of an earlier version have no term."""
+    """Each transaction has the number of the term in which it was committed, and the witness has the term of the last one."""
     for number in (1, 2):
         store = opened(tmp_path)
         store.commit(numbered(number))
@@ -169,6 +170,21 @@ def test_transactions_and_the_witness_name_their_term(tmp_path: Path) -> None:
     with Reader.open(tmp_path) as reader:
         assert [row.term for row in reader.rows()] == [1, 2]
     assert Seen.of(tmp_path).term == store.terms.present
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_transactions_and_witnesses_of_an_earlier_version_have_no_term(tmp_path: Path, version: int) -> None:
+    """Transactions from before version 3 have the number 0, those after them the number of the present term."""
+    shutil.copy(Path(__file__).parent / "fixtures" / f"version-{version}.db", tmp_path / "journal.db")
+    witness = tmp_path / "witness"
+    store = opened(tmp_path)
+    store.commit(numbered(4))
+    store.close()
+    with Reader.open(tmp_path) as reader:
+        assert [row.term for row in reader.rows()] == [0, 0, 0, store.terms.present.number]
+    progress, _, _ = witness.read_bytes().partition(b"\n")
+    witness.write_bytes(progress + b"\n")
+    assert (Seen.of(tmp_path).number, Seen.of(tmp_path).term) == (4, None)
 
 
 def test_a_journal_of_another_history_is_a_loss(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ class FakeServing:
         self._port = int(self.server.url.rpartition(":")[2])
 
     async def restart(self, rng: random.Random) -> None:
-        """It drops its connections, and may have forgotten versions."""
+        """Restart the API server: it drops its connections, and may have forgotten versions."""
         await self._held.close()
         if rng.random() < 0.5:
             self.server.store.compact()
@@ -202,7 +202,7 @@ class Campaign:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Campaign]:
-        """Everything runs within the block."""
+        """Run the API server, the daemon and the adapter within the block."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             (self._directory / "kubeconfig").write_text(await self._serving.begin(nursery))

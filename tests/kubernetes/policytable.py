@@ -79,7 +79,7 @@ def info(user: User) -> str:
 
 
 def full() -> Iterator[Check]:
-    """With all policies."""
+    """The checks of all policies."""
     yield from _in_turn([*_making(kind), *_changing(kind)] for kind in KINDS)
     for subresource in ("status", "binding", "bindings"):
         yield Check(f"pods: {subresource} forges", POD, ALICE, None, info(ALICE), True, BOB, info(CAROL), subresource)
@@ -132,7 +132,7 @@ def _validating(kind: Kind) -> Iterator[Check]:
 
 
 def validating() -> Iterator[Check]:
-    """With the last policy only, before 1.36."""
+    """The checks of the last policy alone, as before 1.36."""
     yield from _in_turn([*_validating(kind)] for kind in KINDS)
     for subresource in ("status", "binding", "bindings"):
         yield Check(f"pods: {subresource} forges", POD, ALICE, None, None, True, BOB, info(CAROL), subresource)
@@ -154,7 +154,7 @@ NAMESPACES: dict[str, dict[str, str]] = {"team": {}, "labelled": SCHEDULED, "kub
 
 
 def placings() -> Iterator[Placing]:
-    """With all policies."""
+    """The pods whose scheduler, group and owner all policies decide about."""
     default, auto, alice = "default-scheduler", "yunikorn-labelled-autogen", info(ALICE)
     yield Placing("no scheduler", "labelled", ("ykactor", auto, alice))
     yield Placing("the default scheduler", "labelled", ("ykactor", auto, alice), {"schedulerName": default})

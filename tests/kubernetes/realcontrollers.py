@@ -25,7 +25,7 @@ class Controllers:
         self.store = campaign.server.store
 
     async def play(self) -> str:
-        """Everything in turn; the daemon knows the same as the API server after each."""
+        """Play all acts in turn; the daemon knows the same as the API server after each."""
         told = []
         for act in (self.job, self.gang_job, self.killed_gangs, self.daemon_set, self.preemption, self.deployment, self.garbage):
             told.append(await act())
@@ -43,7 +43,7 @@ class Controllers:
         return "a Job of 20 pods is complete"
 
     async def gang_job(self) -> str:
-        """Its pods wait for the room of all, and take the places of placeholders."""
+        """Run a Job whose pods wait for the room of all, and take the places of placeholders."""
         await self._gang_job("gang")
         return "a Job that is a gang of 6 is complete, without a placeholder left"
 
@@ -78,7 +78,7 @@ class Controllers:
         return f"a DaemonSet ran on {_NODES} nodes, and on one more while it was there"
 
     async def preemption(self) -> str:
-        """On full nodes, a pod of a DaemonSet takes the place of another pod."""
+        """Preempt a pod: on full nodes, one of a DaemonSet takes its place."""
         names = [f"filler{number}" for number in range(4 * _NODES)]
         for name in names:
             self.campaign.cluster.pod(name, labels={"yunikorn.apache.org/app-id": "filler"})  # another application (PE-60)
@@ -94,7 +94,7 @@ class Controllers:
         return f"a DaemonSet preempted {len(names) - left} pods"
 
     async def deployment(self) -> str:
-        """Its pods run; a new template replaces them; they go with it."""
+        """Run a Deployment: a new template replaces its pods, and they go with it."""
         self.store.create("deployments", "team", _workload("web", replicas=6))
         await self._until(lambda: len(self._nodes_of("ReplicaSet")) == 6)
         before = {body["metadata"]["name"] for body in self._owned("ReplicaSet")}

@@ -25,7 +25,7 @@ class Losses:
         self.server = campaign.server
 
     async def play(self) -> str:
-        """Everything in turn; the daemon knows the same as the API server after each, and no pod has run twice."""
+        """Play all acts in turn; the daemon knows the same as the API server after each, and no pod has run twice."""
         await self.campaign.quiet()
         acts = (self.pods_deleted, self.state, self.versions, self.rival, self.node, self.configuration, self.lease)
         for act in acts:
@@ -51,7 +51,7 @@ class Losses:
         await self.campaign.kill("server")
 
     async def rival(self) -> None:
-        """It binds pods at the moment when they are made."""
+        """Let another scheduler bind pods at the moment when they are made."""
         nodes = [body["metadata"]["name"] for body in self.server.all("nodes", "")]
         for _ in range(10):
             name = self.campaign.create()["metadata"]["name"]

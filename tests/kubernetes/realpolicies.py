@@ -35,7 +35,7 @@ _GROUP = "/apis/admissionregistration.k8s.io/v1"
 
 
 def missing() -> str:
-    """Why they cannot be tried; "" if they can."""
+    """The reason for which the policies cannot be tried; "" if they can."""
     absent = realprocesses.missing()
     if not absent and realprocesses.version() < (1, 30):
         absent = "the API server is older than 1.30, which has no policies"

@@ -27,7 +27,7 @@ alice-token,alice,alice,dev
 
 
 def missing(*names: str) -> str:
-    """Why these processes cannot be started; "" if they can."""
+    """The reason for which these processes cannot be started; "" if they can."""
     for variable in (BINARIES[name] for name in names or ("apiserver", "etcd")):
         path = os.environ.get(variable, "")
         if not path or shutil.which(path) is None:
@@ -101,7 +101,7 @@ class Processes:
         return True
 
     def tls(self) -> ssl.SSLContext:
-        """It trusts the API server, which must have started once."""
+        """A context that trusts the API server, which must have started once."""
         return ssl.create_default_context(cafile=str(self.directory / "certs" / "apiserver.crt"))
 
     def connected(self) -> ssl.SSLSocket:

@@ -73,7 +73,7 @@ class Scene:
 
 
 def missing() -> str:
-    """Why it cannot be played; "" if it can."""
+    """The reason for which it cannot be played; "" if it can."""
     return realprocesses.missing() or ("" if RECORDINGS.is_dir() else "no recorded dialogues are beside this checkout")
 
 

@@ -43,7 +43,7 @@ class RealServer:
 
     @contextmanager
     def running(self) -> Iterator[RealServer]:
-        """It runs within the block."""
+        """Run etcd and the API server within the block."""
         with self.processes.keys():
             self.processes.start("etcd")
             self.processes.start("apiserver")

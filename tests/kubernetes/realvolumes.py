@@ -24,7 +24,7 @@ class Volumes:
         self.store: RealServer = campaign.server
 
     async def play(self) -> str:
-        """Everything in turn; the daemon knows the same as the API server after each."""
+        """Play all acts in turn; the daemon knows the same as the API server after each."""
         acts = (self.first, self.shared, self.by_hand, self.at_once, self.late, self.full, self.timeout, self.limits, self.going)
         for act in acts:
             await act()
@@ -154,7 +154,7 @@ class Volumes:
         return place_of(self.store.get("persistentvolumes", "", self._claim(claim)["spec"]["volumeName"]))
 
     def _why(self, name: str) -> tuple[str, str]:
-        """Why a pod waits, as its condition says."""
+        """The reason and the message for which a pod waits, as its condition has them."""
         conditions = self._pod_named(name)["status"].get("conditions", ())
         return next(
             ((each.get("reason", ""), each.get("message", "")) for each in conditions if each["type"] == "PodScheduled"), ("", "")

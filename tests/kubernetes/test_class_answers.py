@@ -137,7 +137,7 @@ def test_a_class_without_a_pod_is_forgotten_after_ten_minutes() -> None:
 
 
 def test_a_replica_that_does_not_lead_keeps_nothing_of_what_is_gone() -> None:
-    """It may wait for months while pods come and go."""
+    """A waiting replica stays small, although pods may come and go for months."""
     ports = {"ports": [{"hostPort": 80}]}
     dialogue, _ = told_after_registration(node("n1"), pod("stays", **ports))
     dialogue.state.stop()
@@ -163,7 +163,7 @@ def with_port(name: str, port: int = 80, **more: str) -> Pod:
 
 
 def test_a_port_is_refused_as_soon_as_a_placement_is_known() -> None:
-    """For all classes that want it, by protocol, address and port; preemption may still free it. Each answer holds once."""
+    """A taken port is refused to all classes that want it, by protocol, address and port; each answer holds once."""
     one, same, other = with_port("one"), with_port("same", hostIP="10.0.0.1"), with_port("other", protocol="UDP")
     dialogue, told = told_after_registration(node("n1"), one, same, other)
     dialogue.place(one, "n1")

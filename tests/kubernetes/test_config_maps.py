@@ -147,7 +147,7 @@ def test_a_changed_queue_file_is_told_once_and_applications_wait_for_it() -> Non
 
 
 def test_a_refused_queue_file_is_told_of_on_its_config_map_and_the_one_before_holds() -> None:
-    """With the line and the column; it is not sent again before it changes."""
+    """The event has line and column; the file is not sent again before it changes."""
     dialogue = Dialogue(node("n1"), config_map(DEFAULTS, PLAIN))
     dialogue.state.book.configuration.begin_registration()
     dialogue.register()

@@ -170,7 +170,7 @@ def test_ports_of_sidecars_are_taken_too() -> None:
 
 
 def test_equal_constraints_are_one_class() -> None:
-    """In whatever order they are written; others are another class."""
+    """Constraints are one class in any order; different ones are another class."""
     tolerations = [{"key": "a", "operator": "Exists"}, {"key": "b", "operator": "Exists"}]
     one, other = (
         constraints_of(pod("w", tolerations=tolerations[::step], affinity=affinity(*(IN_A, IN_B)[::step]))) for step in (1, -1)
@@ -197,7 +197,7 @@ def test_the_node_of_a_daemon_set(terms: list[dict[str, Any]], required: str) ->
 
 
 def test_pods_of_a_daemon_set_are_one_class() -> None:
-    """Its node is the daemon's own matter: a class for each of many nodes would have answers about each of them."""
+    """The required node is left to the daemon: a class for each of many nodes would have answers about each of them."""
     plain = constraints_of(pod("w"))
     assert constraints_of(pod("w", affinity=affinity(named("In", "n1")))) == plain
     one, other = (constraints_of(pod("w", affinity=affinity({**IN_A, **named("In", name)}))) for name in ("n1", "n2"))

@@ -37,7 +37,7 @@ def test_a_new_node_has_no_capacity_before_its_pods_are_told() -> None:
 
 
 def test_a_pod_is_bound_where_the_scheduler_places_it() -> None:
-    """Its bind is not tried twice, and the watch that shows the node tells the daemon nothing new."""
+    """The bind is not tried twice, and the watch that shows the node tells the daemon nothing new."""
     waiting = pod("w")
     dialogue = Dialogue(node("n1"), waiting)
     dialogue.register()

@@ -176,7 +176,7 @@ async def test_a_refused_bind_is_tried_five_times_and_then_given_up(
 
 
 async def test_a_bind_without_an_answer_is_tried_until_there_is_one(play: Playing, autojump_clock: Clock) -> None:
-    """It may have had its effect, and another pod would be placed in its room."""
+    """A bind without an answer may have had its effect, and another pod would be placed in its room."""
     pod = play.pod()
     play.faults["POST binding"] = [NoAnswer()] * 12
     play.bind(pod)
@@ -575,7 +575,7 @@ def select(play: Playing, node: str) -> None:
 
 
 async def test_the_node_of_a_claim_is_written_and_taken_off(play: Playing, autojump_clock: Clock) -> None:
-    """In this order, whatever the server answers in between."""
+    """The writes have this order, whatever the server answers in between."""
     new_claim(play.server.store, "data")
     play.faults["PATCH persistentvolumeclaims"] = [busy(), NoAnswer(), None]
     select(play, "n1")
@@ -622,7 +622,7 @@ WRITES = [
 
 @pytest.mark.parametrize("write", WRITES, ids=[type(each).__name__ for each in WRITES])
 async def test_what_is_refused_for_ever_is_told(play: Playing, autojump_clock: Clock, write: Written) -> None:
-    """It does not count as written."""
+    """A refused write does not count as written."""
     play.pod()
     new_claim(play.server.store, "data")
     play.effects.put(write)
@@ -663,7 +663,7 @@ async def test_items_of_one_key_are_carried_out_one_after_the_other(autojump_clo
 
 
 async def test_a_newer_item_takes_the_place_of_one_that_waits_to_be_tried_again(autojump_clock: Clock) -> None:
-    """At once, and with all its attempts."""
+    """The newer item is tried at once, with all its attempts."""
     tried: list[tuple[str, int]] = []
 
     async def carry_out(item: str, attempts: int) -> float | None:

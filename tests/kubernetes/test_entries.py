@@ -53,7 +53,7 @@ def registered(*objects: model.Object) -> Dialogue:
 
 
 def test_an_ask() -> None:
-    """Its key and its tags read like the pod."""
+    """The key and the tags of an ask name the pod."""
     waiting = pod("w", uid="12345678-0000-4000-8000-000000000000", created=7, priority=5)
     entry = told(registered(waiting), "w")
     assert (entry.allocation_key, entry.application_id, entry.node_id) == ("team.w-12345678", "yunikorn-team-autogen", "")
@@ -108,7 +108,7 @@ def test_who_may_preempt(given: str, may: bool) -> None:
 
 
 def test_a_known_pod_is_told_again_when_it_changes() -> None:
-    """Its size, whether it may be preempted, and that it is being deleted; nothing else is told."""
+    """Changes of size, of whether it may be preempted, and its deletion are told; nothing else is."""
     running = pod("r", node="n1", labels={"a": "b"}, priorityClassName="low")
     dialogue = registered(running)
     sizes = [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]
@@ -246,7 +246,7 @@ def accepted(queue: str) -> si.ApplicationResponse:
 
 
 def test_quotas_that_change_before_an_application_is_accepted_reach_its_queue() -> None:
-    """It was told with the older ones (QU-107)."""
+    """The queue gets the new quotas: the application was told with the older ones (QU-107)."""
     dialogue = registered(namespace("team", namespace__maxApps="3"), pod("w"))
     assert dialogue.see(namespace("team", namespace__quota='{"cpu": "2"}')) == []
     assert dialogue.hear(accepted("root.team")) == ["quotas of root.team"]
@@ -269,7 +269,7 @@ def test_quotas_reach_each_queue_of_the_namespace_once() -> None:
 
 
 def test_a_pod_that_comes_after_a_rejection_defines_the_application_anew() -> None:
-    """Its users have mended the queue; the pods of before are still there, and have failed."""
+    """A pod after a rejection submits the application again, while the pods from before are still there, and have failed."""
     first = pod("w1", created=1, labels={APP: "a", QUEUE: "root.wrong"})
     dialogue = registered(first)
     rejected = si.RejectedApplication(application_id="a", reason="no queue", code="NO_QUEUE")

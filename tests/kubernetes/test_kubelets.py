@@ -42,7 +42,7 @@ async def used(cluster: Cluster) -> int:
 
 
 def pending(cluster: Cluster, name: str) -> str:
-    """Why a pod does not get its new size."""
+    """The reason for which a pod does not get its new size; "" if it has it."""
     conditions = cluster.pods()[name]["status"].get("conditions", [])
     return next((each["reason"] for each in conditions if each["type"] == "PodResizePending"), "")
 

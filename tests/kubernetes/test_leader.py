@@ -110,7 +110,7 @@ def lease(replica: Replica) -> Body:
 
 
 async def test_a_new_lease(play: Any, autojump_clock: Clock) -> None:
-    """Its epoch, the Unix seconds, is written with it; it is renewed each 5 s, with fractions of seconds."""
+    """A new Lease has its epoch, the Unix seconds, and is renewed each 5 s, with fractions of seconds."""
     one = play("one")
     await trio.sleep(1)
     found = lease(one)
@@ -185,7 +185,7 @@ async def test_a_leader_without_the_server_stops_after_two_thirds_of_the_lease(
 
 
 async def test_a_lease_that_was_deleted_is_made_again(play: Any, autojump_clock: Clock) -> None:
-    """With the same epoch; the leader leads on."""
+    """The new Lease has the same epoch, and the leader leads on."""
     one = play("one")
     await trio.sleep(1)
     one.server.store.remove("leases", lease(one))
@@ -195,7 +195,7 @@ async def test_a_lease_that_was_deleted_is_made_again(play: Any, autojump_clock:
 
 
 async def test_a_leader_whose_lease_another_one_has_taken_stops(play: Any, autojump_clock: Clock) -> None:
-    """It leaves the Lease to that one."""
+    """The old leader leaves the Lease to that one."""
     one = play("one")
     await trio.sleep(1)
     one.server.store.patch("leases", lease(one), {"spec": {"holderIdentity": "other"}}, strategic=False)

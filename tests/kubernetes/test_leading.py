@@ -1,4 +1,4 @@
-"""When replicas lead, on a simulated clock: another one after the leader has died, the same one after its session was ended."""
+"""Leading replicas on a simulated clock: another one after the leader has died, the same one after its session was ended."""
 
 import random
 from collections.abc import AsyncIterator

@@ -129,7 +129,7 @@ def test_a_pod_of_that_name_that_another_one_was_bound_for_keeps_its_node() -> N
 
 
 def its_node_goes(dialogue: Dialogue, found: model.Pod) -> list[str]:
-    """Its bind fails, and it is asked for again."""
+    """Remove the node: the bind fails, and the pod is asked for again."""
     dialogue.place(found, "n1")
     dialogue.lose(node("n1"))
     dialogue.bound(found, BindOutcome.FAILED)
@@ -185,7 +185,7 @@ def test_a_preemption_of_an_earlier_life_spares_the_pod(happens: Callable[[Dialo
 
 
 def test_a_pod_that_a_rival_has_bound_can_be_preempted_there() -> None:
-    """When the daemon has repeated where it is."""
+    """The pod can be preempted there when the daemon has repeated where it is."""
     found = pod("w")
     dialogue = Dialogue(node("n1"), node("n2"), found)
     dialogue.register()

@@ -147,7 +147,7 @@ async def test_a_pod_is_made_again_while_it_is_bound(kubernetes: str) -> None:
 
 
 async def test_a_node_is_deleted_and_made_again(tmp_path: Path) -> None:
-    """Its pods are adopted when it returns; meanwhile the others go on."""
+    """Pods of the node are adopted when it returns; meanwhile the others go on."""
     async with filled(tmp_path, 5, 40) as (cluster, adapter):
         store = cluster.server.store
         there = {name for name, node in cluster.bound().items() if node == "n1"}

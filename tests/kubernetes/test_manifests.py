@@ -68,7 +68,7 @@ def test_two_replicas_take_turns_and_neither_is_evicted_before_the_other_is_ther
 
 
 def test_the_pods_are_admitted_with_the_restricted_standard() -> None:
-    """Its namespace enforces it: no root, no capabilities, no writing but to volumes."""
+    """The namespace enforces the standard: no root, no capabilities, no writing but to volumes."""
     (namespace,) = documents("namespace.yaml")
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     pod = template()
@@ -128,7 +128,7 @@ def pods_of(path: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("path", sorted((DIRECTORY / "samples").iterdir()), ids=lambda path: path.stem)
 async def test_the_pods_of_a_sample_run(path: Path) -> None:
-    """With the queue file of the manifests, and without any complaint; a gang has its placeholders first."""
+    """Samples run with the queue file of the manifests, without any complaint; a gang has its placeholders first."""
     async with real_daemon() as daemon, running_cluster(daemon.url) as cluster:
         store = cluster.server.store
         (queues,) = documents("configmap.yaml")

@@ -95,7 +95,7 @@ def test_affinity_to_others_waits_for_them() -> None:
 
 
 def test_spreading_over_zones() -> None:
-    """No zone may have two more than another."""
+    """A zone may have at most one more than another."""
     pods = [pod(f"w{number}", labels={"app": "a"}, topologySpreadConstraints=spread(ZONE, app="a")) for number in range(4)]
     dialogue = Dialogue(*nodes(4, 2), *pods)
     dialogue.register()

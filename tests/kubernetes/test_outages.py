@@ -1,4 +1,4 @@
-"""When people read that requests to the API server fail, on a simulated clock: one sentence for one cause."""
+"""Reports that requests to the API server fail, on a simulated clock: one sentence for one cause."""
 
 import random
 from collections.abc import AsyncIterator

@@ -118,7 +118,7 @@ def test_a_group_may_come_after_its_pods() -> None:
 
 
 def test_why_a_group_waits_is_said_on_the_group() -> None:
-    """Its members say that they wait for it."""
+    """The group has the reason; its members say that they wait for it."""
     both = members(2)
     dialogue = Dialogue(node("n1"), group("pg", 2), *both)
     dialogue.register()
@@ -134,7 +134,7 @@ def test_why_a_group_waits_is_said_on_the_group() -> None:
 
 
 def test_a_group_waits_for_a_configuration_that_is_on_its_way() -> None:
-    """Its queue may be a new one."""
+    """A group waits for the configuration, because its queue may be a new one."""
     dialogue = Dialogue(node("n1"), group("pg", 2))
     dialogue.register()
     dialogue.state.book.configuration.in_flight = 1
@@ -160,7 +160,7 @@ def test_what_a_group_says_already_is_not_written_again() -> None:
 
 
 def test_the_members_of_a_group_have_room_where_they_may_run() -> None:
-    """Its placeholders have the classes, sizes, priorities and groups of the members."""
+    """Placeholders of a group have the classes, sizes, priorities and groups of the members."""
     picky = {"nodeSelector": {"disk": "ssd"}, "priority": 7}
     both = [pod(f"m{number}", created=number, cpu="2", **IN_GROUP, **picky) for number in range(2)]
     dialogue = Dialogue(node("n1"), group("pg", 2), *both)

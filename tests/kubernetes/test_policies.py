@@ -98,7 +98,7 @@ def is_noticed(changed: list[Body]) -> bool:
 
 
 def test_each_part_of_the_policies_is_needed() -> None:
-    """Without it a check fails, so the tables see each part."""
+    """A check fails without any part of the policies, so the tables see each of them."""
     assert [what for what, changed in without_a_part(MANIFEST) if not is_noticed(changed)] == []
 
 

@@ -36,7 +36,7 @@ async def serving() -> AsyncIterator[tuple[Adapter, int]]:
 
 
 async def ask(port: int, request: bytes) -> bytes:
-    """Everything that is answered to these bytes."""
+    """All bytes that answer these bytes."""
     stream = await trio.open_tcp_stream("127.0.0.1", port)
     async with stream:
         answer = b""
@@ -62,7 +62,7 @@ def show_life(adapter: Adapter, at_s: float) -> None:
 
 
 async def test_it_is_ready_when_everything_is_listed_and_each_watch_shows_life() -> None:
-    """It leads or waits then; until then, and when a watch is silent for too long, it says what it lacks."""
+    """A process is ready when it leads or waits; before, and when a watch is silent for too long, it says what it lacks."""
     async with serving() as (adapter, port):
         status, text = await get(port, "/readyz")
         assert status == 503

@@ -110,7 +110,7 @@ async def test_the_log_begins_with_where_it_connects_to(tmp_path: Path) -> None:
 
 
 async def test_what_an_operator_has_to_act_on_is_a_warning(tmp_path: Path) -> None:
-    """Its course is told at info."""
+    """Problems are warnings; the usual course is told at info."""
 
     async def be_a_proxy(request: Request) -> None:
         if request.resource == "nodes":
@@ -143,7 +143,7 @@ async def test_an_interrupted_one_has_the_exit_code_of_ctrl_c(tmp_path: Path) ->
 
 
 async def test_a_daemon_that_serves_another_process_ends_one_without_a_lease(tmp_path: Path) -> None:
-    """With one line that says so."""
+    """The process ends with one line that says so."""
     async with api_server(tmp_path) as (_, config), real_daemon() as daemon:
         options = ["--kubeconfig", str(config), "--url", daemon.url, "--no-lease", "--log-level", "error"]
         async with trio.open_nursery() as nursery:
@@ -185,7 +185,7 @@ def test_probes_are_served_on_tcp_only(address: str) -> None:
 
 
 async def test_check_names_what_is_missing(tmp_path: Path) -> None:
-    """With the group, and the namespace of what is needed in one only; the role of the manifests lacks nothing."""
+    """Missing permissions have their group, and the namespace if needed in one only; the role of the manifests lacks none."""
     role = permissions(documents("rbac.yaml"), "ykactor")
     lacking = {("create", "pods/binding"), ("watch", "poddisruptionbudgets"), ("get", "leases")}
     async with api_server(tmp_path) as (serving, config):
@@ -201,7 +201,7 @@ async def test_check_names_what_is_missing(tmp_path: Path) -> None:
 
 
 async def test_check_asks_again_while_a_server_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has not loaded its roles yet, and refuses whom it knows; one that refuses for long has another reason."""
+    """A starting server has not loaded its roles yet, and refuses known users; one that refuses for long has another reason."""
     monkeypatch.setattr(api_permissions, "PAUSE_S", 0.1)
     asked = list[Request]()
 

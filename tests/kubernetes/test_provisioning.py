@@ -74,7 +74,7 @@ def test_a_pod_waits_for_a_claim_that_is_bound_immediately() -> None:
 
 
 def test_a_pod_waits_for_a_claim_that_is_not_there() -> None:
-    """It comes, is deleted, and comes again."""
+    """The pod waits until the claim comes, and waits again after it was deleted."""
     waiting = pod("w", volumes=using("data"))
     dialogue = registered(storage_class(), waiting)
     assert notes(dialogue) == ["claim data is not there"]
@@ -117,7 +117,7 @@ def test_an_ephemeral_claim_belongs_to_its_pod() -> None:
 
 
 def test_a_member_of_a_group_that_waits_for_its_claim_is_not_there_yet() -> None:
-    """No room is held for a gang that could not start."""
+    """A gang that could not start holds no room."""
     members = [pod(name, volumes=using(name), schedulingGroup={"podGroupName": "pg"}) for name in ("m1", "m2")]
     dialogue = registered(storage_class(), group("pg", 2), claim("m1"), *members)
     assert "group pg: 1 of 2 pods are there" in dialogue.said
@@ -209,7 +209,7 @@ def test_the_time_for_making_volumes_can_be_set() -> None:
 
 
 def test_a_provisioner_that_gives_up_hands_the_pod_back() -> None:
-    """It takes the annotation off."""
+    """The provisioner gives up by taking the annotation off."""
     dialogue, _ = placed()
     dialogue.see(claim("data", selected="n1"))
     assert dialogue.see(claim("data")) == [*HANDED_BACK, "nominate nothing for w"]
@@ -369,7 +369,7 @@ def test_room_that_changes_and_is_still_enough_says_nothing() -> None:
 
 
 def test_a_claim_for_one_pod_is_used_by_one() -> None:
-    """No node will do until the other pod is gone; then it may run."""
+    """The second pod may run on no node until the first one is gone."""
     first, second = (pod(name, volumes=using("data")) for name in ("w1", "w2"))
     dialogue = registered(storage_class(), claim("data", one_pod=True, bound="pv"), volume("pv", "data"), first, second)
     assert dialogue.place(first, "n0") == ["release w2 STOPPED_BY_RM", "bind w1 to n0"]
@@ -463,7 +463,7 @@ def test_a_node_takes_a_limited_number_of_volumes() -> None:
 
 
 def test_pods_from_before_a_limit_was_known_stay_beyond_it_and_no_more_come() -> None:
-    """As with kube-scheduler, which counts no volumes on a node whose CSINode names no limit (NodeVolumeLimits)."""
+    """Such pods stay, as with kube-scheduler, which counts no volumes where a CSINode names no limit (NodeVolumeLimits)."""
     whole = Whole(0)
     status = {"allocatable": {"cpu": "9", "memory": "16Gi", "pods": "110"}}
     whole.store.create("nodes", "", {"metadata": {"name": "n1", "labels": {"kubernetes.io/hostname": "n1"}}, "status": status})

@@ -153,7 +153,7 @@ async def test_what_was_compacted_is_listed_again(watching: Watching, lose: Any)
 
 
 async def test_a_server_that_has_too_much_to_do_says_when_to_come_back(watching: Watching) -> None:
-    """Its answer is plain text."""
+    """A busy server may answer in plain text, and is asked again after a pause."""
     times: list[float] = []
 
     def refuse(query: dict[str, str]) -> None:
@@ -203,7 +203,7 @@ async def test_watches_that_end_at_once_are_opened_more_and_more_seldom(line: by
 
 
 async def test_large_lists_come_in_pages_of_one_version(autojump_clock: Clock) -> None:
-    """If the version of the first pages is compacted before the last one, all is listed again."""
+    """All pages are listed again if the version of the first ones is compacted before the last one."""
     server = FakeServer()
     watching = Watching(server, DirectApi(server))
     for number in range(2 * PAGE_SIZE + 200):

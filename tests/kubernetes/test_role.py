@@ -51,7 +51,7 @@ def said_of(cluster: Cluster, name: str) -> int:
 
 
 async def test_everything_works_with_this_role_and_needs_all_of_it() -> None:
-    """No request is refused, and each permission was used."""
+    """All requests are allowed, and each permission is used."""
     role = permissions(documents("rbac.yaml"), "ykactor")
     async with real_daemon() as daemon, running_cluster(daemon.url) as cluster:
         cluster.server.users["yk"] = role

@@ -138,7 +138,7 @@ async def test_the_next_process_sees_a_bind_that_had_no_answer(seed: int, autoju
 
 
 async def test_a_process_alone_ends_at_once_when_nothing_is_open(autojump_clock: Clock) -> None:
-    """What it waits for without a Lease are answers."""
+    """A process without a Lease waits only for answers."""
     async with trio.open_nursery() as nursery:
         one = Replica(SentApi(slow_server(0.5), nursery), "one", random.Random(0), has_lease=False)
         nursery.start_soon(one.run)

@@ -130,7 +130,7 @@ def test_a_placeholder_has_the_user_of_its_first_pod(own: dict[str, str]) -> Non
 
 
 def test_the_application_of_a_gang() -> None:
-    """Its placeholders together, with the pods that they are; its placeholders and members are of its group."""
+    """The application has the size of all placeholders together; placeholders and members are of its group."""
     parameters = "placeholderTimeoutInSeconds=30 gangSchedulingStyle=Hard"
     first = pod("t1", annotations=annotations(group(), group("h", 3), parameters=parameters))
     dialogue, made = with_placeholders(first)
@@ -205,7 +205,7 @@ def test_placeholders_have_names_of_their_own() -> None:
 
 
 def test_the_oldest_pod_says_what_the_gang_is() -> None:
-    """In whatever order the server lists them."""
+    """The oldest pod counts in whatever order the server lists them."""
     dialogue = Dialogue(
         node("n1"), pod("a", created=9, annotations={f"{PREFIX}app-id": "gang"}), pod("b", created=1, annotations=annotations())
     )
@@ -299,7 +299,7 @@ def test_an_application_that_is_named_again_after_its_end_is_defined_anew() -> N
 
 
 def test_a_placeholder_that_cannot_be_created_is_told_of() -> None:
-    """On the first pod, which waits."""
+    """The event is on the first pod, which waits."""
     dialogue = Dialogue(node("n1"), pod("t1", annotations=annotations()))
     dialogue.register()
     name = bodies(dialogue)[0]["metadata"]["name"]
@@ -319,7 +319,7 @@ def refused(dialogue: Dialogue) -> list[str]:
 
 @pytest.mark.parametrize("is_made", [False, True], ids=["all", "one of two"])
 def test_a_gang_whose_placeholder_is_invalid_runs_without_a_gang(is_made: bool) -> None:
-    """It would wait for ever. A placeholder that was made is deleted, also one that comes late."""
+    """The gang would wait for ever otherwise. A placeholder that was made is deleted, also one that comes late."""
     first, second = pod("t1", annotations=annotations()), pod("t2", annotations=annotations())
     dialogue = Dialogue(node("n1"), first, second)
     dialogue.register()
@@ -347,7 +347,7 @@ def test_placeholders_that_are_refused_together_are_told_of_once() -> None:
 
 
 def test_a_hard_gang_whose_placeholder_is_invalid_fails() -> None:
-    """Its pods may not run one by one."""
+    """The pods of a hard gang fail, because they may not run one by one."""
     given = annotations(parameters="gangSchedulingStyle=Hard")
     dialogue = Dialogue(node("n1"), pod("t1", annotations=given), pod("t2", annotations=given))
     dialogue.register()

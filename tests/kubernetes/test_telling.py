@@ -225,7 +225,7 @@ def test_a_pod_that_was_bound_by_an_attempt_without_an_answer_is_told_of() -> No
 
 
 def test_a_request_that_the_daemon_refuses_as_a_whole_is_named() -> None:
-    """No pod can be told of it. A configuration is told of on its ConfigMap, and a queue file may set the quotas."""
+    """The complaint names the request. Others tell of configurations and quotas: on the ConfigMap, and in the queue file."""
     answer = si.ErrorResponse(id="", code="OUT_OF_RANGE", message="allocations[0]: found 7")
     refused = Refusal(si.AllocationRequest(), answer)
     assert complaint_about(refused) == "the daemon has refused an AllocationRequest: OUT_OF_RANGE: allocations[0]: found 7"
@@ -238,7 +238,7 @@ def test_a_request_that_the_daemon_refuses_as_a_whole_is_named() -> None:
 
 
 def test_what_is_not_supported_is_told() -> None:
-    """On the pod, or on the PodGroup that wishes for it; once, and the pods run without it."""
+    """The pod or PodGroup that wishes for something unsupported is told so once, and the pods run without it."""
     preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}
     spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
     wishing = [

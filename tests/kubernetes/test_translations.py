@@ -221,7 +221,7 @@ def test_a_user_that_cannot_be_read_is_nobody(text: str) -> None:
     ],
 )
 def test_a_user(text: str, user: str, groups: list[str]) -> None:
-    """Without the annotation the user is nobody; Go writes no groups as null."""
+    """The user is nobody without the annotation; Go writes no groups as null."""
     found, complaint = pods.user_of(pod("w", annotations={"yunikorn.apache.org/user.info": text} if text else {}))
     assert (found.user, list(found.groups), complaint) == (user, groups, "")
 

@@ -154,7 +154,7 @@ ANSWERS = [
 
 @pytest.mark.parametrize(("uses", "name", "zone", "why"), ANSWERS)
 def test_whether_a_node_will_do(uses: list[Use], name: str, zone: str, why: str) -> None:
-    """In the zone z1 there is room for 5 GiB, and nobody has said anything about another one."""
+    """Only the zone z1 has a known capacity: room for 5 GiB."""
     capacities = Capacities()
     capacities.put(Ref("csi", "c"), capacity_of(capacity("c", "9Gi", largest="5Gi")))
     needs = volumes_of(pod("w"), uses, ()).needs

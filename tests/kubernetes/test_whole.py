@@ -37,7 +37,7 @@ async def test_pods_run_where_the_daemon_says() -> None:
 
 
 async def test_a_change_of_qps_holds_at_once() -> None:
-    """With one request a second a hundred pods would say why they wait in minutes."""
+    """A hundred pods have their reasons soon; with one request a second that would take minutes."""
     async with real_daemon() as daemon, running_cluster(daemon.url) as cluster:
         store = cluster.server.store
 
@@ -61,7 +61,7 @@ async def test_a_change_of_qps_holds_at_once() -> None:
 
 
 async def test_a_second_replica_takes_over() -> None:
-    """Without a double bind, when the first one has released its Lease. Before, it sees everything and changes nothing."""
+    """The second one takes over when the Lease is released, without a double bind. Before, it sees all and changes nothing."""
     async with real_daemon() as daemon, running_cluster(daemon.url) as cluster:
         cluster.node("n1")
         cluster.server.users |= {"one": None, "two": None}
@@ -88,7 +88,7 @@ async def test_a_second_replica_takes_over() -> None:
 
 
 async def test_a_leader_gives_way_to_another_process_at_the_daemon() -> None:
-    """Its Lease is free at once, it is not ready meanwhile, and it does not come back soon."""
+    """The Lease of the leader is free at once; it is not ready meanwhile, and does not come back soon."""
     async with real_daemon() as daemon, running_cluster(daemon.url) as cluster, cluster.adapter(lease=True) as adapter:
         store = cluster.server.store
         await cluster.until(lambda: adapter.effects is not None)
@@ -128,7 +128,7 @@ async def test_pods_with_claims_run_where_their_volumes_are_made() -> None:
 
 
 async def test_another_process_binds_what_the_first_has_begun() -> None:
-    """It was killed between the annotation of the claim and the bind."""
+    """The first process was killed between the annotation of the claim and the bind."""
     async with real_daemon() as daemon, running_cluster(daemon.url) as cluster:
         store = cluster.server.store
         install_classes(store)

@@ -168,7 +168,7 @@ def test_a_pod_may_have_an_ephemeral_volume() -> None:
 
 
 def test_a_bookmark_has_null_where_other_objects_have_lists() -> None:
-    """It only says up to which version the watch has come."""
+    """A bookmark only says up to which version the watch has come."""
     line = b'{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "7"}, "spec": {"containers": null}}}'
     assert Reader(Kind.PODS).event(line) == (None, "7")
 

@@ -143,7 +143,7 @@ def claim_names(pod: Body) -> set[str]:
 
 
 def reason_against(store: Store, pod: Body, node: Body, limit: int) -> str:
-    """Why the claims of a pod keep it from a node, as far as its neighbours are concerned; "" if they do not."""
+    """The reason for which the claims of a pod keep it from a node with these neighbours; "" if they do not."""
     alive = [each for each in store.all("pods", "team") if each["status"].get("phase") not in ("Succeeded", "Failed")]
     there = [each for each in alive if each["spec"].get("nodeName")]
     for name in claim_names(pod):

@@ -384,7 +384,7 @@ class Whole:
     # ---- in the end
 
     def settle(self) -> None:
-        """Everything arrives, nothing fails, and time goes by, until nothing happens any more."""
+        """Let all arrive, nothing fail, and time pass, until nothing happens any more."""
         quiet = 0
         while quiet < 8:  # nodes are left out for up to 10 minutes (AP-144)
             before = self.store.version

@@ -203,7 +203,7 @@ class NaiveWorld(World):
         return DirectPartition.cycle(self, now_ns)
 
     def check(self) -> None:
-        """There are no orders or books that could be wrong."""
+        """Do nothing: there are no orders or books that could be wrong."""
 
     def stop(self) -> None:
         self.schedule(self.now_ns)

@@ -88,7 +88,7 @@ class Fragments(Drawer):
         return structs.replace(application, placeholder_ask=total, gang_scheduling_style=style)
 
     def ask(self) -> Submission:
-        """In half of the histories many belong to task groups."""
+        """An ask; in half of the histories many belong to task groups."""
         ask = cast("Ask", super().ask())
         if not self.has_gangs or self.rng.random() < 0.3:
             return ask

@@ -85,7 +85,7 @@ class ResourceManager:
                 self.told.append((decision.ask.application_id, decision.ask.allocation_key, decision.termination_type))
 
     def answers(self) -> list[Submission]:
-        """Everything that is owed, as it should be."""
+        """The confirmations of all releases that were told, each as it should be."""
         owed, self.told = self.told, []
         return [release(key, name, termination_type) for name, key, termination_type in owed]
 

@@ -58,7 +58,7 @@ class Reference:
         return found
 
     def next_instant(self, after_ns: int) -> int | None:
-        """When there may be something to do although nothing comes (SC-5)."""
+        """The next time at which there may be something to do although no input comes (SC-5)."""
         return self.keeping.next_instant(after_ns, self.asks())
 
     def hear(self, facts: list[Fact]) -> None:

@@ -76,7 +76,7 @@ class Administered(World):
         return self.facts
 
     def ask_for(self, now_ns: int, request: Administration) -> None:
-        """Everything holds at once after the request; nothing is different after a refusal."""
+        """Carry out the request; all invariants hold at once after it, and a refusal changes nothing."""
         before = finished(partition_state(self.core, self.scheduler.state))
         refusal = self.administer(now_ns, request)
         found = violations(self.core, self.scheduler)
@@ -264,7 +264,7 @@ def test_operations_among_preemptions(seed: int) -> None:
 
 
 def test_attempts_end_by_operations() -> None:
-    """In these histories asks that preempt are held, cancelled and get other priorities."""
+    """Asks that preempt are held, cancelled and get other priorities in these histories."""
     ways: Counter[str] = Counter()
     for seed in PREEMPTING_SEEDS:
         preempting: set[Task] = set()

@@ -1,4 +1,4 @@
-"""From any configuration to any other, in the middle of a history: refused whole or in force in every part (CF-58)."""
+"""Changes from any configuration to any other during a history are refused whole, or in force in each part (CF-58)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def is_refused(world: World, config: PartitionConfig) -> bool:
 
 
 def running(world: World) -> dict[tuple[ApplicationID, AllocationKey], NodeID]:
-    """Everything that runs, and where."""
+    """The node of each running task."""
     leaves = [queue for queue in world.core.registry.queues.values() if isinstance(queue, LeafCore)]
     return {
         (application.application_id, key): node_id

@@ -95,7 +95,7 @@ def entry(rng: random.Random) -> Submission:
 
 
 def typed(rng: random.Random, name: str, node_id: str, key: str) -> list[Submission]:
-    """Everything that can name resource types; the configuration names tpu."""
+    """One submission of each kind that can name resource types; the configuration names tpu."""
     amounts = {each: rng.randrange(3) for each in rng.sample(("gpu", "fpga", "disk", "vcore", "tpu"), 2)}
     quota = json.dumps({"resources": {each: {"value": 1} for each in amounts}})
     return [

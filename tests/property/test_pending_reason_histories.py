@@ -21,7 +21,7 @@ from ykactor.core.waiting.reasons import FITS
 @pytest.mark.parametrize("budget", [SMALL, LARGE], ids=["small", "large"])
 @pytest.mark.parametrize("seed", seeds(150))
 def test_what_was_told_last_is_true(seed: int, budget: Budget) -> None:
-    """At rest the last report about each application and ask that is tried is what its quotas now say (EV-12)."""
+    """The last report about each application and ask that is tried agrees with its quotas when nothing happens (EV-12)."""
     history = draw_history(seed)
     world = World(history.config, budget)
     for batch in history.batches:

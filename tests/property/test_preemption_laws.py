@@ -183,7 +183,7 @@ def missed(state: State) -> list[str]:
 
 @cache
 def play(seed: int, work_max: int = PLENTY) -> tuple[Cluster, ReplicaSets]:
-    """Everything is confirmed at once or late, and nothing else happens from outside."""
+    """Fill a cluster and run it to the end: releases are confirmed at once or late, and there is no other input."""
     cluster = Cluster(seed, work_max=work_max)
     slow = cluster.rng.choice((0.0, 0.0, 0.5, 12.0))
     sets = ReplicaSets(cluster.world, lambda _: slow * cluster.rng.randint(0, 3))
@@ -340,13 +340,13 @@ class Rough(Cluster):
         return [configure(text)]
 
     def wind_up(self) -> None:
-        """Everybody goes."""
+        """Remove all applications, and release all that runs."""
         self.world.send(*(remove(name) for name in self.applications))
         self.world.send(*(release(key, name) for name, key in [task.id for task in self.state().running]))
 
 
 def every_queue(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """It and all below it."""
+    """The queue and all queues below it."""
     return [found, *(queue for child in found.get("queues", []) for queue in every_queue(child))]
 
 

@@ -1,4 +1,4 @@
-"""No message makes two collections grow that are multiplied by each other; ``make abuse`` tries all pairs of axes."""
+"""Messages do not make two collections grow that are multiplied by each other; ``make abuse`` tries all pairs of axes."""
 
 from products import ALONE, AXES, AXIS_OF, products, schema
 

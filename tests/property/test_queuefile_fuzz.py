@@ -80,7 +80,7 @@ def loader(request: pytest.FixtureRequest) -> Iterator[None]:
 @settings(max_examples=scaled(200))
 @given(st.text(max_size=60) | st.lists(PIECES, max_size=12).map("".join))
 def test_any_text(text: str) -> None:
-    """No text makes ``load`` raise anything but ``ConfigError``."""
+    """The function ``load`` raises nothing but ``ConfigError``, whatever the text is."""
     check(text)
 
 

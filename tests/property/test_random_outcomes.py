@@ -9,7 +9,7 @@ from ykactor.core.messages.states import Outcome, TaskOutcome
 
 
 def test_an_outcome_may_come_at_any_time() -> None:
-    """In every state of ordinary applications and gangs: the invariants hold after it, and an application ends once."""
+    """The invariants hold after an outcome in each state of applications and gangs, and an application ends once."""
     met = set[str]().union(*map(_random_ends, range(20)))
     assert met >= {"New", "Accepted", "Starting", "Running", "Completing", "Failing"}
 

@@ -228,7 +228,7 @@ class Recovery:
         self.say([*said])
 
     def settle(self) -> Recovery:
-        """Everything that is owed is answered."""
+        """Confirm all releases that are owed."""
         while self.books.owed:
             self.confirm(len(self.books.owed))
         return self

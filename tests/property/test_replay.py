@@ -128,7 +128,7 @@ def test_every_history_can_be_run_again(seed: int, tmp_path: Path) -> None:
 
 
 def test_preemption_can_be_run_again(tmp_path: Path) -> None:
-    """For guarantees and for quotas, with gangs and reservations, and sudden ends between a preemption and its releases."""
+    """Preemption for guarantees and quotas is replayed, with gangs, reservations, and sudden ends before its releases."""
     counts: Counter[str] = Counter()
     for seed in seeds(12):
         directory = tmp_path / str(seed)
@@ -160,7 +160,7 @@ def test_another_process_finds_the_same(tmp_path: Path) -> None:
 
 
 def test_without_the_beginning(tmp_path: Path) -> None:
-    """When old history is gone, the replay begins at the next start of the daemon; there may be none any more."""
+    """The replay begins at the next start of the daemon if old history is gone; there may be no such start any more."""
     left = []
     for seed in seeds(5):
         directory = tmp_path / str(seed)
@@ -189,7 +189,7 @@ def test_partitions_that_are_made_anew_while_they_run(seed: int, tmp_path: Path,
 
 @pytest.mark.parametrize("seed", seeds(5))
 def test_without_the_only_start(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the history before the start is gone, the replay begins where a partition was made anew."""
+    """The replay begins where a partition was made anew if the history before the start is gone."""
     monkeypatch.setattr(partition, "BASES_APART", 0)
     history, budget = draw_history(seed, batches=40), BUDGETS[seed % 3]
     steps = list(steps_of(history, seed))
@@ -230,7 +230,7 @@ def test_other_rules_show_the_first_difference(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_row_that_differs_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At each start of the daemon all rows are compared: what shows in no fact yet shows there."""
+    """The replay compares all rows at each start of the daemon, which shows differences that no fact shows yet."""
     restart = Step(2 * S_NS, list)
     record(tmp_path, queuefile.load(""), draining_queue(restart), seed=0, budget=CYCLE_BUDGET, ends=1, sudden=0)
     assert_same(tmp_path)
@@ -243,7 +243,7 @@ def test_a_row_that_differs_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_the_index_misses_nothing(tmp_path: Path) -> None:
-    """For each name of a random history the story has all events that are about it."""
+    """The story of each name in a random history has all events that are about it."""
     record_history(tmp_path, draw_history(3), 3)
     with Reader.open(tmp_path) as reader:
         events = [event for row in reader.rows() for event, _ in events_of(row)]

@@ -54,7 +54,7 @@ def test_fragmented_clusters(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(40))
 def test_disabled(seed: int) -> None:
-    """With DISABLE_RESERVATION only asks that require their node reserve (SC-50)."""
+    """Only asks that require their node reserve with DISABLE_RESERVATION (SC-50)."""
     check_history(draw_fragments(1000 + seed), reserves=False)
 
 

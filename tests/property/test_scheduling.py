@@ -103,7 +103,7 @@ def test_many_nodes(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(60))
 def test_the_planner_never_leads_above_max(seed: int) -> None:
-    """Without recovered allocations, resizes, other limits and shrinking clusters no queue ever uses more than its max."""
+    """A queue never uses more than its max without recovered allocations, resizes, other limits and shrinking clusters."""
     history = draw_history(seed)
     submitted: set[str] = set()
     for batch in history.batches:

@@ -56,7 +56,7 @@ def make(config: PartitionConfig, now_ns: int, cores: Cores | None = None) -> Di
 
 
 def went_on(bases: Mapping[PartitionName, bytes], story: Scenario, begin_ns: int) -> tuple[set[Place], int]:
-    """Where tasks run when the scheduler has gone on from the state with the story, and how many wait then."""
+    """The places of tasks when the scheduler has gone on from the state with the story, and the number of those that wait."""
     found = made(bases).items()
     direct = DirectPartitions(make, {name: make(cores[0].registry.config, begin_ns, cores) for name, cores in found})
     record = Record(begin_ns)
@@ -73,7 +73,7 @@ def went_on(bases: Mapping[PartitionName, bytes], story: Scenario, begin_ns: int
 
 
 def told(comparison: Comparison) -> tuple[set[Place], set[Place]]:
-    """Where tasks run in one run only: as it is, and with the change."""
+    """The places of tasks in one run only: as it is, and with the change."""
     found: tuple[set[Place], set[Place]] = (set(), set())
     for difference in comparison.differences:
         for places, status in zip(found, (difference.as_it_is, difference.what_if), strict=True):
@@ -84,7 +84,7 @@ def told(comparison: Comparison) -> tuple[set[Place], set[Place]]:
 
 @pytest.mark.parametrize("seed", seeds(60))
 def test_the_scheduler_then_decides_the_same(seed: int) -> None:
-    """What runs and waits at the end is what the scheduler makes of the same state and messages; nothing else is told."""
+    """The tasks that run and wait at the end are those that the scheduler alone would leave; nothing else is told."""
     first, rest = halves(generate(seed, applications=6, asks=40, reloads=seed % 3))
     bases, begin_ns = played(first), to_ns(first.until)
     before = dict(bases)

@@ -48,7 +48,7 @@ class Tenant:
         return [draw() for draw in self.rng.choices(draws, k=self.rng.randint(0, 4))]
 
     def answers(self, node_id: str) -> list[Submission]:
-        """At times, what the resource manager says of its asks that have a predicate class."""
+        """Sometimes an answer of the resource manager about its asks that have a predicate class."""
         if self.rng.random() >= 0.2:
             return []
         uses, no = self.rng.choice(((None, ""), (2, ""), (None, "full"), (None, "full")))
