@@ -2,16 +2,18 @@
 """The keys of the queue file (CF-62 to CF-71): one type for each mapping, and the JSON schema for editors.
 
 ``fields`` reads these types. The name of a field without its underscores is the key: ``max_applications`` is
-``maxapplications``. Docstrings and descriptions are shown by editors.
+``maxapplications``. Editors show the docstrings: those of the types, and what they say of each field.
 """
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct, structs
 
 from ykactor.core.config.properties import PROPERTIES
 from ykactor.core.placement.rules import RULES
@@ -28,27 +30,37 @@ NODE_SORT_TYPES = ("", "fair", "binpacking")
 RESOLVERS = ("", "os", "ldap", "test")
 FILTER_TYPES = ("", "allow", "deny")
 
-_QUANTITY = "resource type -> quantity, for example `vcore: 500m`, `memory: 16Gi`"
+#: A number of which 0 is no limit.
+Count = Annotated[int, Meta(ge=0)]
 _PROPERTY_EXAMPLES = {name: {"examples": [*known.examples]} for name, known in PROPERTIES.items() if known.examples}
 
 
 class ResourcesText(Text):
-    """The guarantee and the quota (max) of a queue. Not allowed on the root queue, which has the resources of all nodes."""
+    """The guarantee and the quota (max) of a queue. Not allowed on the root queue, which has the resources of all nodes.
 
-    guaranteed: Annotated[
-        Quantities | None, Meta(description=f"The guarantee: {_QUANTITY}. A missing type has no guarantee.")
-    ] = None
-    max: Annotated[
-        Quantities | None, Meta(description=f"The quota: {_QUANTITY}. A missing type is unlimited, a type with 0 is forbidden.")
-    ] = None
+    Attributes:
+        guaranteed: The guarantee: resource type -> quantity, for example `vcore: 500m`, `memory: 16Gi`. A missing type has no
+            guarantee.
+        max: The quota: resource type -> quantity, for example `vcore: 500m`, `memory: 16Gi`. A missing type is unlimited, a type
+            with 0 is forbidden.
+    """
+
+    guaranteed: Quantities | None = None
+    max: Quantities | None = None
 
 
 class TemplateText(Text):
-    """The settings of a dynamic leaf that is created below this queue, or below a descendant without a template of its own."""
+    """The settings of a dynamic leaf that is created below this queue, or below a descendant without a template of its own.
 
-    max_applications: Annotated[int, Meta(ge=0, description="The number of running applications; 0 is no limit.")] = 0
-    properties: Annotated[dict[str, str], Meta(description="The properties of the new leaf.")] = {}
-    resources: Annotated[ResourcesText | None, Meta(description="The resources of the new leaf.")] = None
+    Attributes:
+        max_applications: The number of running applications; 0 is no limit.
+        properties: The properties of the new leaf.
+        resources: The resources of the new leaf.
+    """
+
+    max_applications: Count = 0
+    properties: dict[str, str] = {}
+    resources: ResourcesText | None = None
 
     @property
     def is_set(self) -> bool:
@@ -59,52 +71,52 @@ class TemplateText(Text):
 
 
 class LimitText(Text):
-    """A limit for each of the named users and groups, in this queue and below it. They do not share the amounts."""
+    """A limit for each of the named users and groups, in this queue and below it. They do not share the amounts.
 
-    limit: Annotated[str, Meta(description="A comment.")] = ""
-    users: Annotated[
-        list[str], Meta(description="User names. `*`, in quotes and after all names, is each user that is not named here.")
-    ] = []
-    groups: Annotated[
-        list[str], Meta(description="Group names. `*`, in quotes and after at least one name, is all other groups together.")
-    ] = []
-    max_applications: Annotated[int, Meta(ge=0, description="The number of running applications; 0 is no limit.")] = 0
-    max_resources: Annotated[
-        Quantities, Meta(description=f"{_QUANTITY}. A missing type is unlimited, a type with 0 is forbidden.")
-    ] = {}
+    Attributes:
+        limit: A comment.
+        users: User names. `*`, in quotes and after all names, is each user that is not named here.
+        groups: Group names. `*`, in quotes and after at least one name, is all other groups together.
+        max_applications: The number of running applications; 0 is no limit.
+        max_resources: resource type -> quantity, for example `vcore: 500m`, `memory: 16Gi`. A missing type is unlimited, a type
+            with 0 is forbidden.
+    """
+
+    limit: str = ""
+    users: list[str] = []
+    groups: list[str] = []
+    max_applications: Count = 0
+    max_resources: Quantities = {}
 
 
 class QueueText(Text):
-    """A queue and all queues below it. Applications run in leaves only; a parent divides its resources among its children."""
+    """A queue and all queues below it. Applications run in leaves only; a parent divides its resources among its children.
+
+    Attributes:
+        name: 1 to 64 letters, digits or `_ : # / @ -`, no dots. Upper and lower case are the same.
+        parent: Makes a queue without children a parent, below which placement can create queues.
+        queues: The children.
+        resources: Not allowed on the root queue.
+        max_applications: The number of running applications in this queue and below it; 0 is no limit.
+        properties: How this queue orders applications, its priority, and its preemption delays.
+        admin_acl: Who may administer this queue and all queues below it: `*`, or users, one space, groups.
+        submit_acl: Who may submit to this queue and all queues below it: `*`, or users, one space, groups.
+        child_template: The settings of dynamic leaves below a parent.
+        limits: Limits of users and groups in this queue and below it.
+    """
 
     labelled: ClassVar[bool] = True
 
-    name: Annotated[
-        str, Meta(description="1 to 64 letters, digits or `_ : # / @ -`, no dots. Upper and lower case are the same.")
-    ] = ""
-    parent: Annotated[
-        bool, Meta(description="Makes a queue without children a parent, below which placement can create queues.")
-    ] = False
-    queues: Annotated[list[QueueText], Meta(description="The children.")] = []
-    resources: Annotated[ResourcesText | None, Meta(description="Not allowed on the root queue.")] = None
-    max_applications: Annotated[
-        int, Meta(ge=0, description="The number of running applications in this queue and below it; 0 is no limit.")
-    ] = 0
-    properties: Annotated[
-        dict[str, str],
-        Meta(
-            description="How this queue orders applications, its priority, and its preemption delays.",
-            extra_json_schema={"properties": _PROPERTY_EXAMPLES},
-        ),
-    ] = {}
-    admin_acl: Annotated[
-        str, Meta(description="Who may administer this queue and all queues below it: `*`, or users, one space, groups.")
-    ] = ""
-    submit_acl: Annotated[
-        str, Meta(description="Who may submit to this queue and all queues below it: `*`, or users, one space, groups.")
-    ] = ""
-    child_template: Annotated[TemplateText | None, Meta(description="The settings of dynamic leaves below a parent.")] = None
-    limits: Annotated[list[LimitText], Meta(description="Limits of users and groups in this queue and below it.")] = []
+    name: str = ""
+    parent: bool = False
+    queues: list[QueueText] = []
+    resources: ResourcesText | None = None
+    max_applications: Count = 0
+    properties: Annotated[dict[str, str], Meta(extra_json_schema={"properties": _PROPERTY_EXAMPLES})] = {}
+    admin_acl: str = ""
+    submit_acl: str = ""
+    child_template: TemplateText | None = None
+    limits: list[LimitText] = []
 
     def walk(self) -> Iterator[QueueText]:
         """The queue and all queues below it."""
@@ -141,15 +153,28 @@ class QueueText(Text):
 
 
 class FilterText(Text):
-    """The users for whom a placement rule runs. Without users and groups: all with `allow`, none with `deny`."""
+    """The users for whom a placement rule runs. Without users and groups: all with `allow`, none with `deny`.
 
-    type: Annotated[str, Meta(description="`allow` (also if empty) or `deny`, in any case.")] = ""
-    users: Annotated[list[str], Meta(description="User names, or a single regular expression.")] = []
-    groups: Annotated[list[str], Meta(description="Group names, or a single regular expression.")] = []
+    Attributes:
+        type: `allow` (also if empty) or `deny`, in any case.
+        users: User names, or a single regular expression.
+        groups: Group names, or a single regular expression.
+    """
+
+    type: str = ""
+    users: list[str] = []
+    groups: list[str] = []
 
 
 class RuleText(Text):
-    """A placement rule, which chooses the queue of an application. The first rule with a usable queue decides."""
+    """A placement rule, which chooses the queue of an application. The first rule with a usable queue decides.
+
+    Attributes:
+        create: Whether the queue is created if it does not exist.
+        parent: The rule that chooses the parent queue; without it the parent is root.
+        value: The queue of a `fixed` rule, or the name of the tag of a `tag` rule.
+        filter: For which users this rule runs.
+    """
 
     name: Annotated[
         str,
@@ -158,63 +183,66 @@ class RuleText(Text):
             extra_json_schema={"examples": list(RULES)},
         ),
     ] = ""
-    create: Annotated[bool, Meta(description="Whether the queue is created if it does not exist.")] = False
-    parent: Annotated[
-        RuleText | None, Meta(description="The rule that chooses the parent queue; without it the parent is root.")
-    ] = None
-    value: Annotated[str, Meta(description="The queue of a `fixed` rule, or the name of the tag of a `tag` rule.")] = ""
-    filter: Annotated[FilterText | None, Meta(description="For which users this rule runs.")] = None
+    create: bool = False
+    parent: RuleText | None = None
+    value: str = ""
+    filter: FilterText | None = None
 
 
 class NodeSortText(Text):
-    """The order in which nodes are tried for an ask."""
+    """The order in which nodes are tried for an ask.
 
-    type: Annotated[
-        str,
-        Meta(
-            description="`fair`: the least used node first. `binpacking`: the most used node first.",
-            extra_json_schema={"enum": [*NODE_SORT_TYPES]},
-        ),
-    ] = "fair"
-    resource_weights: Annotated[
-        dict[str, Annotated[float, Meta(ge=0)]],
-        Meta(description="Resource type -> its weight in the used share of a node. A type that is not listed does not count."),
-    ] = {}
+    Attributes:
+        type: `fair`: the least used node first. `binpacking`: the most used node first.
+        resource_weights: Resource type -> its weight in the used share of a node. A type that is not listed does not count.
+    """
+
+    type: Annotated[str, Meta(extra_json_schema={"enum": [*NODE_SORT_TYPES]})] = "fair"
+    resource_weights: dict[str, Annotated[float, Meta(ge=0)]] = {}
 
 
 class PreemptionText(Text):
-    """The preemption settings of a partition."""
+    """The preemption settings of a partition.
 
-    enabled: Annotated[bool, Meta(description="Preemption for asks of queues below their guarantee.")] = True
-    quota_preemption_enabled: Annotated[bool, Meta(description="Preemption in queues that use more than their max.")] = False
+    Attributes:
+        enabled: Preemption for asks of queues below their guarantee.
+        quota_preemption_enabled: Preemption in queues that use more than their max.
+    """
+
+    enabled: bool = True
+    quota_preemption_enabled: bool = False
 
 
 class ResolverText(Text):
-    """The source of the groups of a user for applications that are submitted without groups."""
+    """The source of the groups of a user for applications that are submitted without groups.
 
-    type: Annotated[
-        str,
-        Meta(
-            description="Empty: one group with the user's name. `os`: the groups of the user in the operating system.",
-            extra_json_schema={"enum": [*RESOLVERS]},
-        ),
-    ] = ""
+    Attributes:
+        type: Empty: one group with the user's name. `os`: the groups of the user in the operating system.
+    """
+
+    type: Annotated[str, Meta(extra_json_schema={"enum": [*RESOLVERS]})] = ""
 
 
 class PartitionText(Text):
-    """A set of nodes, and the queues that share them."""
+    """A set of nodes, and the queues that share them.
 
-    name: Annotated[str, Meta(description="`default` if empty. Names are compared without case.")] = "default"
-    queues: Annotated[
-        list[QueueText] | None, Meta(description="One queue named `root`, or the queues below root, which is then added.")
-    ] = None
-    placement_rules: Annotated[
-        list[RuleText], Meta(description="Tried in this order. Without rules, applications must name an existing leaf.")
-    ] = []
-    limits: Annotated[list[LimitText], Meta(description="The limits of the root queue, written here or there.")] = []
-    preemption: Annotated[PreemptionText | None, Meta(description="Whether allocations may be preempted.")] = None
-    node_sort_policy: Annotated[NodeSortText | None, Meta(description="The order in which nodes are tried.")] = None
-    user_group_resolver: Annotated[ResolverText | None, Meta(description="The source of users' groups.")] = None
+    Attributes:
+        name: `default` if empty. Names are compared without case.
+        queues: One queue named `root`, or the queues below root, which is then added.
+        placement_rules: Tried in this order. Without rules, applications must name an existing leaf.
+        limits: The limits of the root queue, written here or there.
+        preemption: Whether allocations may be preempted.
+        node_sort_policy: The order in which nodes are tried.
+        user_group_resolver: The source of users' groups.
+    """
+
+    name: str = "default"
+    queues: list[QueueText] | None = None
+    placement_rules: list[RuleText] = []
+    limits: list[LimitText] = []
+    preemption: PreemptionText | None = None
+    node_sort_policy: NodeSortText | None = None
+    user_group_resolver: ResolverText | None = None
 
     @property
     def root(self) -> QueueText | None:
@@ -236,10 +264,15 @@ class PartitionText(Text):
 
 
 class FileText(Text):
-    """The queue configuration of ykactor, in the format of Apache YuniKorn's queues.yaml."""
+    """The queue configuration of ykactor, in the format of Apache YuniKorn's queues.yaml.
 
-    partitions: Annotated[list[PartitionText], Meta(description="At least one.", min_length=1)] = []
-    checksum: Annotated[str, Meta(description="Ignored; the checksum is computed from the text.")] = ""
+    Attributes:
+        partitions: At least one.
+        checksum: Ignored; the checksum is computed from the text.
+    """
+
+    partitions: Annotated[list[PartitionText], Meta(min_length=1)] = []
+    checksum: str = ""
 
 
 #: Keys that the schema requires. In the types every key has a default, so that reading can continue after a mistake.
@@ -249,11 +282,25 @@ _REQUIRED = {FileText: ["partitions"], PartitionText: ["queues"], QueueText: ["n
 def json_schema() -> dict[str, Any]:
     """The JSON schema of the file, for editors. It checks keys and types; only ``rules`` checks everything."""
     (root,), definitions = msgspec.json.schema_components([FileText], ref_template="#/$defs/{name}")
-    for definition in definitions.values():
+    for kind in Text.__subclasses__():
+        definition = definitions[kind.__name__]
+        describe(definition, kind)
         definition["properties"] = {key: _or_null(_as_yaml(value)) for key, value in definition["properties"].items()}
-    for kind, keys in _REQUIRED.items():
-        definitions[kind.__name__]["required"] = keys
+    for required, keys in _REQUIRED.items():
+        definitions[required.__name__]["required"] = keys
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **root, "$defs": definitions}
+
+
+#: A field in the docstring of a class, and what is said of it.
+_ATTRIBUTE = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+
+
+def describe(definition: dict[str, Any], kind: type[Struct]) -> None:
+    """Give each property of the schema of a struct what the docstring of the struct says of the field."""
+    definition["description"], _, attributes = (inspect.getdoc(kind) or "").partition("\n\nAttributes:\n")
+    keys, properties = {field.name: field.encode_name for field in structs.fields(kind)}, definition["properties"]
+    for name, text in _ATTRIBUTE.findall(attributes):
+        properties[keys[name]] = {"description": " ".join(text.split()), **properties[keys[name]]}
 
 
 def _as_yaml(schema: dict[str, Any]) -> dict[str, Any]:

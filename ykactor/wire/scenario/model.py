@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from ykactor.core.messages.kinds import NodeAction, TerminationType
+from ykactor.wire.queuefile.schema import describe
 from ykactor.wire.si import messages as si
 
 #: A virtual second; up to the maximum a float of seconds tells microseconds apart, as ``actors.clock`` needs.
@@ -15,17 +16,23 @@ Second = Annotated[float, Meta(ge=0, le=SECONDS_MAX)]
 
 
 class Moment(msgspec.Struct):
-    """A field of a message in a scenario that the protocol does not have."""
+    """A field of a message in a scenario that the protocol does not have.
 
-    at: Annotated[Second, Meta(description="The second at which it is sent; not before the message before.")]
+    Attributes:
+        at: The second at which it is sent; not before the message before.
+    """
+
+    at: Second
 
 
 class RunTime(msgspec.Struct, rename="camel"):
-    """A field of an ask in a scenario that the protocol does not have."""
+    """A field of an ask in a scenario that the protocol does not have.
 
-    run_seconds: Annotated[
-        float, Meta(gt=0, le=SECONDS_MAX, description="How long it runs: the allocation is released so long after it started.")
-    ]
+    Attributes:
+        run_seconds: How long it runs: the allocation is released so long after it started.
+    """
+
+    run_seconds: Annotated[float, Meta(gt=0, le=SECONDS_MAX)]
 
 
 #: The acts of operators that are no requests of resource managers.
@@ -63,27 +70,24 @@ class Scenario(msgspec.Struct, frozen=True):
 
 
 class Header(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """A scenario without its messages, as it is written."""
+    """A recorded session of a resource manager, for ykactor simulate and submit.
 
-    name: Annotated[str, Meta(description="A name for messages.")]
-    config: Annotated[
-        str,
-        Meta(description="The text of the queue configuration, or the path of a .yaml or .yml file; empty is the built-in one."),
-    ]
-    until: Annotated[Second, Meta(description="The second of the last scheduling cycle.")]
-    confirm_releases: Annotated[
-        bool, Meta(description="Whether simulate and submit confirm the releases that the scheduler starts.")
-    ] = True
-    wants_scheduling_states: Annotated[
-        bool, Meta(description="Whether simulate writes decisions, and submit lines, that say why asks wait.")
-    ] = False
-    wakes: Annotated[
-        bool,
-        Meta(
-            description="Whether simulate also schedules when a delay, a back-off or a retry ends, as a daemon does; "
-            "false for recorded scenarios, in which delays are looked at only when something else happens."
-        ),
-    ] = True
+    Attributes:
+        name: A name for messages.
+        config: The text of the queue configuration, or the path of a .yaml or .yml file; empty is the built-in one.
+        until: The second of the last scheduling cycle.
+        confirm_releases: Whether simulate and submit confirm the releases that the scheduler starts.
+        wants_scheduling_states: Whether simulate writes decisions, and submit lines, that say why asks wait.
+        wakes: Whether simulate also schedules when a delay, a back-off or a retry ends, as a daemon does; false for recorded
+            scenarios, in which delays are looked at only when something else happens.
+    """
+
+    name: str
+    config: str
+    until: Second
+    confirm_releases: bool = True
+    wants_scheduling_states: bool = False
+    wakes: bool = True
 
 
 def dump_jsonl(scenario: Scenario, target: str | Path | BinaryIO) -> None:
@@ -120,15 +124,21 @@ def json_schema() -> dict[str, Any]:
     _add(definitions["Allocation"], RunTime, required=False)
     for (name, key), examples in _EXAMPLES.items():
         definitions[name]["properties"][key]["examples"] = examples
-    header = msgspec.json.schema(Header)["$defs"]["Header"]
+    header = _described(Header)
     messages = {"description": "In the order of their at.", "type": "array", "items": {"anyOf": requests["anyOf"]}}
     header["properties"]["messages"] = messages
-    header |= {"title": "Scenario", "description": "A recorded session of a resource manager, for ykactor simulate and submit."}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **header, "$defs": definitions}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **header, "title": "Scenario", "$defs": definitions}
 
 
 def _add(definition: dict[str, Any], kind: type[msgspec.Struct], *, required: bool = True) -> None:
     """Add the fields of another struct."""
-    added = msgspec.json.schema(kind)["$defs"][kind.__name__]
+    added = _described(kind)
     definition["properties"] = added["properties"] | definition["properties"]
     definition["required"] = [*(added["required"] if required else []), *definition["required"]]
+
+
+def _described(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The schema of a struct, with what its docstring says of its fields."""
+    schema: dict[str, Any] = msgspec.json.schema(kind)["$defs"][kind.__name__]
+    describe(schema, kind)
+    return schema
