@@ -27,16 +27,26 @@ from ykactor.core.config.model import (
     SchedulerConfig,
 )
 from ykactor.core.values.ids import QueuePath
+from ykactor.core.values.parts import finished
 from ykactor.wire import queuefile
-from ykactor.wire.queuefile.frames import FRAME_QUEUES, FrameReader, encode
+from ykactor.wire.queuefile.frames import FRAME_QUEUES, decoding, encode
 from ykactor.wire.queuefile.text import ConfigError, Mistake
 
 
 def carried(config: SchedulerConfig) -> tuple[SchedulerConfig, int]:
-    """The decoded configuration, and the number of steps."""
-    reader = FrameReader(encode(config), config.text)
-    steps = sum(1 for _ in reader)
-    return reader.config, steps
+    """The decoded configuration, and the number of pauses."""
+    work, steps = decoding(encode(config), config.text), 0
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value, steps
+        steps += 1
+
+
+def frames(config: SchedulerConfig) -> list[bytes]:
+    """The frames of a configuration."""
+    return msgspec.msgpack.decode(encode(config), type=list[bytes])
 
 
 # ---- anything that the structs can hold
@@ -107,12 +117,12 @@ def test_any_configuration_arrives(config: SchedulerConfig) -> None:
 @settings(max_examples=scaled(40))
 @given(st.integers(0, 2**32), st.integers(1, 300))
 def test_generated_texts_arrive(seed: int, queues: int) -> None:
-    """The decoded configuration is that of ``load``, in one step for each frame of queues."""
+    """The decoded configuration is that of ``load``, with a pause before each frame of queues."""
     config = queuefile.load(generate(seed, queues=queues, asks=1).config)
-    arrived, steps = carried(config)
+    arrived, pauses = carried(config)
     assert arrived == config
     count = sum(len(by_path(partition.root)) for partition in config.partitions)
-    assert steps == 1 + -(-count // FRAME_QUEUES)
+    assert pauses == -(-count // FRAME_QUEUES)
 
 
 @pytest.mark.parametrize("count", [FRAME_QUEUES - 2, FRAME_QUEUES - 1, FRAME_QUEUES, 2 * FRAME_QUEUES - 1, 3 * FRAME_QUEUES])
@@ -160,7 +170,7 @@ def test_refusals_arrive(mistakes: list[Mistake], warnings: tuple[str, ...]) -> 
     """A refusal has every mistake with its place, and every warning."""
     sent = ConfigError(mistakes, warnings)
     with pytest.raises(ConfigError) as caught:
-        list(FrameReader(encode(sent), "text"))
+        finished(decoding(encode(sent), "text"))
     assert (caught.value.mistakes, caught.value.warnings, str(caught.value)) == (mistakes, warnings, str(sent))
 
 
@@ -169,16 +179,14 @@ def test_frames_that_end_too_early(cut: int) -> None:
     """Incomplete or other data raise ValueError."""
     sent = encode(queuefile.load(tree(queue("a"), queue("b"))))
     with pytest.raises(ValueError, match="frames"):
-        list(FrameReader(sent[:cut], "text"))
+        finished(decoding(sent[:cut], "text"))
 
 
 def test_a_frame_is_missing() -> None:
     """Frames with too few or too many queues raise ValueError."""
     config = queuefile.load(several(first=[queue("a")], second=[queue(f"q{n}") for n in range(FRAME_QUEUES)]))
-    sent = encode(config)
-    bare = encode(msgspec.structs.replace(config, partitions=config.partitions[:1]))
-    head_only = sent[: 4 + int.from_bytes(sent[:4], "big")]
-    with pytest.raises(ValueError, match="zip"):
-        list(FrameReader(head_only, "text"))
-    with pytest.raises(ValueError, match="zip"):
-        list(FrameReader(head_only + bare[4 + int.from_bytes(bare[:4], "big") :], "text"))
+    head = frames(config)[0]
+    fewer = frames(msgspec.structs.replace(config, partitions=config.partitions[:1]))[1:]
+    for sent in [head], [head, *fewer]:
+        with pytest.raises(ValueError, match="zip"):
+            finished(decoding(msgspec.msgpack.encode(sent), "text"))

@@ -6,10 +6,11 @@ one frame at a time.
 
 import trio
 
+from ykactor.actors.pauses import drive
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.surfaces.files.helper_process import in_helper_process
 from ykactor.wire import queuefile
-from ykactor.wire.queuefile.frames import FrameReader, encode
+from ykactor.wire.queuefile.frames import decoding, encode
 from ykactor.wire.queuefile.manifests import BINARY_KEY
 
 #: A text of up to this many characters is loaded in this process, in less than 10 ms.
@@ -37,10 +38,7 @@ async def load_config(text: str, source: str) -> SchedulerConfig:
     if is_small(text):
         return queuefile.load(text, source)
     encoded = await in_helper_process(_load_encoded, text.encode(), source, limit_s=LOAD_S)
-    reader = FrameReader(encoded, text)
-    for _ in reader:
-        await trio.lowlevel.checkpoint()
-    return reader.config
+    return await drive(decoding(encoded, text), trio.lowlevel.checkpoint)
 
 
 def _load_encoded(data: bytes, source: str) -> bytes:
