@@ -82,8 +82,9 @@ class Encoding:
     def _checked(self, decoder: Any, data: bytes | str, kind: Any) -> Any:
         """A request, of a small message or of what is left of a large one."""
         request = self._decode(decoder, data, kind)
-        if _BYTES_EACH * len(data) > lengths.TEXT_MAX:  # nothing in a shorter message is too long
-            _refuse_long(request, request.id)
+        # nothing in a shorter message is too long
+        if _BYTES_EACH * len(data) > lengths.TEXT_MAX and (error := lengths.too_long(request, request.id)):
+            raise error
         self._refuse_repeated_keys(data, request)
         return request
 
@@ -128,7 +129,8 @@ class Encoding:
     def decode_feed_request(self, data: bytes | str) -> si.FeedRequest:
         """A subscription or question of a client of the feed."""
         request: si.FeedRequest = self._decode(self._feed_requests, data, si.FeedRequest)
-        _refuse_long(request)
+        if error := lengths.too_long(request):
+            raise error
         self._refuse_repeated_keys(data, request)
         return request
 
@@ -170,12 +172,6 @@ class Encoding:
         raw = data.encode() if isinstance(data, str) else data
         if b"\\" in raw or raw.count(b":") != self.encode(decoded).count(b":"):
             refuse_repeated_keys(raw)
-
-
-def _refuse_long(request: msgspec.Struct, request_id: str = "") -> None:
-    """Refuse a request with a text, list or mapping that is too long (AP-138), other than in its entries."""
-    if too_long := lengths.of_request(request):
-        raise ProtocolError("OUT_OF_RANGE", too_long.message, too_long.path, request_id)
 
 
 JSON = Encoding("ykactor.v1.json", msgspec.json)

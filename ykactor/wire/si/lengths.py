@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Iterator
 from functools import cache
-from typing import NamedTuple
 
 import msgspec
 from msgspec import structs
+
+from ykactor.wire.si.protocol_error import ProtocolError
 
 #: Bytes in UTF-8 of an identifier, a name, a key or a value.
 TEXT_MAX = 4096
@@ -28,21 +29,18 @@ FILTER_ITEMS_MAX = 64
 _FEWER = dict.fromkeys(("partitions", "queues", "applications", "kinds"), FILTER_ITEMS_MAX)
 
 
-class TooLong(NamedTuple):
-    """A part of a request or an entry that is too long: its path, and what was found and expected."""
-
-    path: str
-    message: str
+#: A part that is too long: its path, and what was found and expected.
+_Found = tuple[str, str]
 
 
-def of_request(request: msgspec.Struct) -> TooLong | None:
-    """The part of the request that is too long, or None; its entries are not looked at, only counted."""
-    return next(_in_struct(request, ""), None)
+def too_long(struct: msgspec.Struct, request_id: str = "") -> ProtocolError | None:
+    """The error of the first part of a request or an entry that is too long, or None.
 
-
-def of_entry(entry: msgspec.Struct) -> TooLong | None:
-    """The part of an entry that is too long, or None; nothing is in one of at most ``TEXT_MAX`` bytes as MessagePack."""
-    return next(_in_struct(entry, ""), None)
+    The entries of a request are only counted. Nothing in an entry of at most ``TEXT_MAX`` bytes as MessagePack is too long.
+    """
+    for path, message in _in_struct(struct, ""):
+        return ProtocolError("OUT_OF_RANGE", message, path, request_id)
+    return None
 
 
 def shortened(text: str, limit: int = TEXT_MAX) -> str:
@@ -50,7 +48,7 @@ def shortened(text: str, limit: int = TEXT_MAX) -> str:
     return text if size_of(text) <= limit else text[:limit] + "..."
 
 
-def _in_struct(struct: msgspec.Struct, path: str) -> Iterator[TooLong]:
+def _in_struct(struct: msgspec.Struct, path: str) -> Iterator[_Found]:
     for name, wire_name in _fields(type(struct)):
         value = getattr(struct, name)
         below = f"{path}.{wire_name}" if path else wire_name
@@ -66,22 +64,22 @@ def _in_struct(struct: msgspec.Struct, path: str) -> Iterator[TooLong]:
             yield from _in_struct(value, below)
 
 
-def _in_text(text: str, path: str, limit: int) -> Iterator[TooLong]:
+def _in_text(text: str, path: str, limit: int) -> Iterator[_Found]:
     if size_of(text) > limit:
-        yield TooLong(path, f"found {size_of(text)} bytes, expected at most {limit}")
+        yield path, f"found {size_of(text)} bytes, expected at most {limit}"
 
 
-def _in_mapping(mapping: dict[str, object], path: str) -> Iterator[TooLong]:
+def _in_mapping(mapping: dict[str, object], path: str) -> Iterator[_Found]:
     yield from _in_count(mapping, path, ITEMS_MAX)
     for key, value in mapping.items():
         if size_of(key) > TEXT_MAX:
-            yield TooLong(path, f"found a key of {size_of(key)} bytes, expected at most {TEXT_MAX}")
+            yield path, f"found a key of {size_of(key)} bytes, expected at most {TEXT_MAX}"
         if isinstance(value, str):
             yield from _in_text(value, f"{path}.{key}", TEXT_MAX)
     yield from _in_sum([*mapping, *mapping.values()], path)
 
 
-def _in_list(items: list[object], path: str, limit: int, items_max: int) -> Iterator[TooLong]:
+def _in_list(items: list[object], path: str, limit: int, items_max: int) -> Iterator[_Found]:
     if items and isinstance(items[0], msgspec.Struct):
         yield from _in_count(items, path, ENTRIES_MAX)
         return
@@ -92,15 +90,15 @@ def _in_list(items: list[object], path: str, limit: int, items_max: int) -> Iter
     yield from _in_sum(items, path)
 
 
-def _in_count(items: Collection[object], path: str, limit: int) -> Iterator[TooLong]:
+def _in_count(items: Collection[object], path: str, limit: int) -> Iterator[_Found]:
     if len(items) > limit:
-        yield TooLong(path, f"found {len(items)} items, expected at most {limit}")
+        yield path, f"found {len(items)} items, expected at most {limit}"
 
 
-def _in_sum(items: Collection[object], path: str) -> Iterator[TooLong]:
+def _in_sum(items: Collection[object], path: str) -> Iterator[_Found]:
     found = sum(size_of(item) for item in items if isinstance(item, str))
     if found > ITEMS_BYTES_MAX:
-        yield TooLong(path, f"found {found} bytes in all its texts, expected at most {ITEMS_BYTES_MAX}")
+        yield path, f"found {found} bytes in all its texts, expected at most {ITEMS_BYTES_MAX}"
 
 
 @cache

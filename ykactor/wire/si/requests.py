@@ -87,10 +87,10 @@ def submitting(request: PartitionRequest) -> Steps[dict[PartitionName, list[Subm
         for index, entry in enumerate(entries):
             size = len(_encode(entry))
             try:
-                if size > lengths.TEXT_MAX and (too_long := lengths.of_entry(entry)):
+                if size > lengths.TEXT_MAX and (error := lengths.too_long(entry)):
                     if not isinstance(entry, _Answered):
                         continue  # what has such a name does not exist (AP-132)
-                    raise ProtocolError("OUT_OF_RANGE", too_long.message, too_long.path)
+                    raise error
                 partition, submission = convert(entry)
             except ProtocolError as mistake:
                 partition, submission = _rejection(entry, mistake.below(f"{field}[{index}]", request.id))
