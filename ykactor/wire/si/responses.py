@@ -192,6 +192,12 @@ _POLICIES = {
 }
 
 
+def _taken(kind: type[msgspec.Struct]) -> Callable[[Any, str], msgspec.Struct]:
+    """The function that makes an entry of this kind of the fields of a fact, which have the same names."""
+    names = kind.__struct_fields__
+    return lambda fact, _: kind(**{name: getattr(fact, name) for name in names})
+
+
 class _Target(NamedTuple):
     """The destination of a fact: in which list of which message, and as what.
 
@@ -205,25 +211,15 @@ class _Target(NamedTuple):
 
 
 _TARGETS: dict[type, _Target] = {
-    NodeAdded: _Target(si.NodeResponse, 0, "accepted", lambda fact, _: si.AcceptedNode(node_id=fact.node_id)),
-    NodeRejected: _Target(
-        si.NodeResponse,
-        1,
-        "rejected",
-        lambda fact, _: si.RejectedNode(node_id=fact.node_id, reason=fact.reason, code=fact.code),
-    ),
+    NodeAdded: _Target(si.NodeResponse, 0, "accepted", _taken(si.AcceptedNode)),
+    NodeRejected: _Target(si.NodeResponse, 1, "rejected", _taken(si.RejectedNode)),
     ApplicationAdded: _Target(
         si.ApplicationResponse,
         0,
         "accepted",
         lambda fact, _: si.AcceptedApplication(application_id=fact.application_id, queue_name=fact.queue),
     ),
-    ApplicationRejected: _Target(
-        si.ApplicationResponse,
-        1,
-        "rejected",
-        lambda fact, _: si.RejectedApplication(application_id=fact.application_id, reason=fact.reason, code=fact.code),
-    ),
+    ApplicationRejected: _Target(si.ApplicationResponse, 1, "rejected", _taken(si.RejectedApplication)),
     ApplicationMoved: _Target(
         si.ApplicationResponse,
         2,
@@ -234,12 +230,5 @@ _TARGETS: dict[type, _Target] = {
     Allocated: _Target(si.AllocationResponse, 4, "new", _new),
     Released: _Target(si.AllocationResponse, 5, "released", _released),
     ReleaseStarted: _Target(si.AllocationResponse, 5, "released", _released),
-    AllocationRejected: _Target(
-        si.AllocationResponse,
-        6,
-        "rejected_allocations",
-        lambda fact, _: si.RejectedAllocation(
-            allocation_key=fact.allocation_key, application_id=fact.application_id, reason=fact.reason, code=fact.code
-        ),
-    ),
+    AllocationRejected: _Target(si.AllocationResponse, 6, "rejected_allocations", _taken(si.RejectedAllocation)),
 }
