@@ -208,10 +208,10 @@ def _foreign_changed(fact: facts.ForeignChanged) -> list[_Event]:
     return [moved, occupied]
 
 
-def _application_added(fact: facts.ApplicationAdded) -> list[_Event]:
+def _application_came_or_went(fact: facts.ApplicationAdded | facts.ApplicationLeft, change: str, detail: str) -> list[_Event]:
     return [
-        _Event("APP", fact.application_id, "ADD", "APP_NEW", queue=fact.queue),
-        _Event("QUEUE", fact.queue, "ADD", "QUEUE_APP", fact.application_id, queue=fact.queue),
+        _Event("APP", fact.application_id, change, detail, queue=fact.queue),
+        _Event("QUEUE", fact.queue, change, "QUEUE_APP", fact.application_id, queue=fact.queue),
     ]
 
 
@@ -224,13 +224,6 @@ def _application_rejected(fact: facts.ApplicationRejected) -> list[_Event]:
 
 def _application_changed(fact: facts.ApplicationChanged) -> list[_Event]:
     return [_Event("APP", fact.application_id, "SET", _STATE_DETAILS[fact.state], message=fact.why, queue=fact.queue)]
-
-
-def _application_left(fact: facts.ApplicationLeft) -> list[_Event]:
-    return [
-        _Event("APP", fact.application_id, "REMOVE", queue=fact.queue),
-        _Event("QUEUE", fact.queue, "REMOVE", "QUEUE_APP", fact.application_id, queue=fact.queue),
-    ]
 
 
 def _application_moved(fact: facts.ApplicationMoved) -> list[_Event]:
@@ -370,10 +363,10 @@ _EVENTS: dict[type, Callable[[Any], list[_Event]]] = {
     facts.RunnableChanged: _runnable_changed,
     facts.Preempted: _preempted,
     facts.PreemptionRefused: _preemption_refused,
-    facts.ApplicationAdded: _application_added,
+    facts.ApplicationAdded: lambda fact: _application_came_or_went(fact, "ADD", "APP_NEW"),
     facts.ApplicationRejected: _application_rejected,
     facts.ApplicationChanged: _application_changed,
-    facts.ApplicationLeft: _application_left,
+    facts.ApplicationLeft: lambda fact: _application_came_or_went(fact, "REMOVE", "DETAILS_NONE"),
     facts.ApplicationMoved: _application_moved,
     facts.ApplicationHeld: _application_held,
     facts.QueueHeld: _queue_held,
