@@ -283,6 +283,8 @@ def json_schema() -> dict[str, Any]:
     """The JSON schema of the file, for editors. It checks keys and types; only ``rules`` checks everything."""
     (root,), definitions = msgspec.json.schema_components([FileText], ref_template="#/$defs/{name}")
     for kind in Text.__subclasses__():
+        if kind.__module__ != __name__:
+            continue  # a mapping of the access file
         definition = definitions[kind.__name__]
         describe(definition, kind)
         definition["properties"] = {key: _or_null(_as_yaml(value)) for key, value in definition["properties"].items()}
