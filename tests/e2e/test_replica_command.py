@@ -68,7 +68,7 @@ async def churn(rm: ResourceManager, number: int) -> None:
 
 
 async def test_each_turn_is_decided_the_same(tmp_path: Path) -> None:
-    """It joins a daemon that has a state, and goes on when the daemon was killed and has started again."""
+    """A replica joins a daemon that has a state, and goes on when the daemon was killed and has started again."""
     arguments = ("--state-dir", tmp_path / "state")
     async with real_daemon(*arguments) as daemon, connect(daemon.url, rm_id="rm-1") as rm:
         await rm.request(node(vcore=4000))
