@@ -15,6 +15,7 @@ from ykactor.actors.commands import (
     Intake,
     PartitionSnapshot,
     Publication,
+    Quiesce,
     Read,
     RunCycles,
     SwitchConfig,
@@ -120,6 +121,7 @@ _DAEMON, _WATCHER = "surfaces/daemon/daemon.py", "surfaces/files/watcher.py"
 _PARTITIONS, _SUPERVISION = "actors/partitions.py", "actors/supervision.py"
 _PARTITION, _SCHEDULER, _OWNERS, _FEED = "actors/partition.py", "actors/scheduler.py", "actors/owners.py", "actors/feed.py"
 _OUTBOX, _JOURNAL, _COMMANDS = "actors/outbox.py", "actors/journal.py", "actors/commands.py"
+_TURNS = "actors/turn_stream.py"
 
 FLOW = (
     # from the edge inwards
@@ -142,6 +144,7 @@ FLOW = (
     Edge(_R.WATCHER, _R.PARTITION, _K.COMMAND, (Intake, SwitchConfig), (_DAEMON, _PARTITIONS), is_answered=True),
     Edge(_R.WATCHER, _R.WATCHER, _K.SIGNAL, (), (_WATCHER,)),  # SIGHUP and file system events
     Edge(_R.FEED_SESSION, _R.PARTITION, _K.COMMAND, (TakeSnapshot, Read), (_FEED, _COMMANDS), is_answered=True),
+    Edge(_R.FEED_SESSION, _R.PARTITION, _K.COMMAND, (Quiesce,), (_TURNS,)),  # of a replica, which waits for a base
     Edge(_R.HTTP, _R.PARTITION, _K.COMMAND, (Read,), (_COMMANDS, "surfaces/http/monitoring.py"), is_answered=True),
     # a turn: every command is replied to before the next one
     Edge(_R.PARTITION, _R.SCHEDULER, _K.RESERVED, (Observe, Decide), (_SCHEDULER,), is_answered=True),

@@ -213,8 +213,10 @@ async def test_waiting_for_the_disk_is_no_lack_of_progress(monkeypatch: pytest.M
     monkeypatch.setattr("ykactor.actors.journal.EVENTS_MAX", 1)
     store = MemoryStore()
     async with daemon_here(store=store) as (daemon, url), connect(url, rm_id="rm-1") as rm:
-        store.answers = trio.Event()
+        store.answers, before = trio.Event(), daemon.feed.ring.sequence
         await rm.send(NODE)
+        while daemon.feed.ring.sequence == before:  # else a session would take both together
+            await trio.lowlevel.checkpoint()
         await rm.send(NODE)
         while daemon._is_idle():
             await trio.lowlevel.checkpoint()

@@ -54,9 +54,10 @@ MISSING_STATE = {
     "story": ["app-1", "--state-dir", "{missing}"],
     "audit": ["--state-dir", "{missing}"],
     "usage": ["--state-dir", "{missing}"],
+    "what-if": [str(SAMPLE), "--on", "{missing}"],
 }
 ACTS = {"drain", "undrain", "cancel", "hold", "release", "priority", "move"}
-WITHOUT_FILES = {"demo", "rm", "rule", "follow", "man", "local", "run", "jobs", "logs", "wait"} | ACTS
+WITHOUT_FILES = {"demo", "rm", "rule", "follow", "replica", "man", "local", "run", "jobs", "logs", "wait"} | ACTS
 #: They print the state of a daemon, and need nothing else.
 STATE = {"queues", "apps", "app", "asks", "priorities", "nodes", "node", "users", "partitions", "stats", "top", "events"}
 STATE |= {"config", "health", "preemptions"}

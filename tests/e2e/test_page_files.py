@@ -106,7 +106,7 @@ async def test_who_asks() -> None:
         assert (shown["name"], shown["roles"]) == ("reader", ["reader"])
     async with rest_daemon() as rest:
         shown = (await rest.ask("/ws/v1/session", Host=socket.gethostname())).content
-        assert (shown["name"], shown["roles"]) == ("anybody", ["metrics", "operator", "reader", "rm"])
+        assert (shown["name"], shown["roles"]) == ("anybody", ["metrics", "operator", "reader", "replica", "rm"])
         assert (await rest.ask("/ws/v1/session", Host="evil.example")).status == 403
 
 

@@ -118,6 +118,8 @@ class World:
             "journal backup": (state, directory / f"backup{EVIL}"),
             "journal restore": (kubeconfig, directory / "restored"),
             "replay": (state,),
+            "replica": ("--url", f"ws://127.0.0.1:1/{EVIL}"),
+            "what-if": (scenario, "--on", state),
             "audit": ("--state-dir", state),
             "usage": here,
             "access check": (access, "--as", "ops"),

@@ -47,7 +47,7 @@ def test_each_replica_is_an_adapter_with_a_daemon_that_only_it_can_reach() -> No
     pod = template()
     daemon, adapter = pod["containers"]
     commands = {each["name"]: command_line(each["args"]).params for each in (daemon, adapter)}
-    assert [commands["daemon"][doors][0].host for doors in ("addresses", "http_addresses")] == ["127.0.0.1", "127.0.0.1"]
+    assert [commands["daemon"][doors][0].host for doors in ("addresses", "http")] == ["127.0.0.1", "127.0.0.1"]
     assert commands["adapter"]["listen"].port == adapter["ports"][0]["containerPort"]
     assert commands["adapter"]["url"] == "ws://{0.host}:{0.port}".format(commands["daemon"]["addresses"][0])
     assert commands["adapter"]["identity"] == "$(POD_NAME)"

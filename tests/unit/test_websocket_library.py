@@ -23,8 +23,9 @@ def private_names(path: Path) -> set[str]:
         return set()
     named = {name.asname or name.name for node in imports for name in node.names}
     found = {name for name in named if name.startswith("_")}
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     for node in ast.walk(tree):
-        if _is_private(node) and ast.unparse(node.value) not in ("self", "cls", "zlib"):
+        if _is_private(node) and node.attr not in own and ast.unparse(node.value) not in ("self", "cls", "zlib"):
             found.add(node.attr)
         if isinstance(node, ast.ClassDef) and {ast.unparse(base) for base in node.bases} & named:
             found |= inherited_names(node)
