@@ -146,8 +146,10 @@ class TurnStream:
         return reader
 
     def leave(self, reader: TurnReader) -> None:
-        """Forget a reader."""
+        """Forget a reader. Without one no turn is added, so a later one must get nothing of before."""
         self._readers.discard(reader)
+        if not self._readers:
+            self._waiting.clear()
 
     async def make_bases(self) -> None:
         """Have all partitions made anew soon, at most every ``BASES_APART_S``."""

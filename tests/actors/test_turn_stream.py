@@ -1,0 +1,54 @@
+"""The stream of turns: what its readers get, and when."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import msgspec
+
+from ykactor.actors.commands import Publication, TurnRecord
+from ykactor.actors.journal import History, Journal
+from ykactor.actors.turn_stream import TurnStream
+from ykactor.core.values.ids import PartitionName
+from ykactor.wire.turns import Base, EncodedTurns, Turn, TurnMessage
+
+
+class Durable:
+    """A journal that makes durable what it has when it is told to."""
+
+    def __init__(self) -> None:
+        self.history = History()
+        self._last = 0
+
+    def follow(self, reader: object, number: int) -> None:
+        self._last = number
+
+    def commit(self, stream: TurnStream) -> None:
+        stream.raise_durable(self._last)
+
+
+def add(stream: TurnStream, number: int, base: bytes | None = None) -> None:
+    """Add a turn without facts."""
+    turn = TurnRecord(number, number, b"{}", [], base)
+    stream.add(Publication(PartitionName("default"), [], turn), [], 1)
+
+
+def read(messages: list[bytes]) -> list[TurnMessage]:
+    return [msgspec.msgpack.decode(message, type=TurnMessage) for message in messages]
+
+
+async def test_new_reader_begins_with_what_comes_after_it() -> None:
+    """A base that was made for a reader that has left is none of the next: turns between them were not kept for anybody."""
+    journal = Durable()
+    stream = TurnStream(cast("Journal", journal), {}, EncodedTurns())
+    first = stream.join()
+    add(stream, 4, b"old")
+    stream.leave(first)
+    add(stream, 5)
+    reader = stream.join()
+    journal.commit(stream)
+    add(stream, 6)
+    add(stream, 7, b"new")
+    journal.commit(stream)
+    found = read(await reader.next())
+    assert [(type(each), getattr(each, "number", None)) for each in found] == [(Base, None), (Turn, 7)]
