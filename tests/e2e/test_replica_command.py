@@ -14,18 +14,19 @@ import pytest
 import trio
 from daemon import application, asks, new_token, node, real_daemon, run_command, running_command
 from forked import Forked
-from trio.testing import MockClock
+from trio.testing import MockClock, assert_checkpoints
 
 import ykactor
 from ykactor.client import Disconnected, RequestRefused, connect
 from ykactor.client.connection import open_connection
 from ykactor.client.login import Login
 from ykactor.client.resource_manager import ResourceManager
+from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.admission.slots import TURNS_PATH
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.replica import _Command
 from ykactor.surfaces.cli.urls import Destination
-from ykactor.wire.turns import Base, Hello, Turn, unpacked
+from ykactor.wire.turns import Base, Facts, Hello, Turn, unpacked
 
 ACCESS = """
 identities:
@@ -126,11 +127,18 @@ async def test_only_replicas_get_turns(tmp_path: Path) -> None:
         assert "this daemon records no turns" in errors
 
 
-def test_a_daemon_of_another_version_is_refused() -> None:
+async def test_a_daemon_of_another_version_is_refused() -> None:
     """Another version may decide otherwise, so nothing would follow from what it decides."""
     command = _Command(Destination("ws://daemon"), 1.0, is_json=False)
     with pytest.raises(click.ClickException, match=f"version 0.0.0, expected {ykactor.__version__}: another version may decide"):
-        command._handle(Hello("0.0.0", "1-0"))
+        await command._handle(Hello("0.0.0", "1-0"))
+
+
+async def test_others_run_between_the_messages_of_one_frame() -> None:
+    """A frame may have thousands of turns: without an answer to its pings meanwhile, the daemon would end the connection."""
+    command = _Command(Destination("ws://daemon"), 1.0, is_json=False)
+    with assert_checkpoints():
+        await command._handle(Facts(PartitionName("default"), 1, b"[]"))
 
 
 def test_the_third_mismatch_ends_the_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,12 +11,12 @@ from msgspec import Struct, to_builtins
 
 import ykactor
 from ykactor.actors.clock import system_ns
+from ykactor.actors.pauses import checkpoint, drive
 from ykactor.client.connection import MessageStream, alongside, open_connection
 from ykactor.client.errors import Disconnected
 from ykactor.client.login import Login
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
-from ykactor.core.values.parts import finished
 from ykactor.core.values.times import S_NS
 from ykactor.sim.replica import Replica
 from ykactor.surfaces.admission.slots import TURNS_PATH
@@ -132,10 +132,11 @@ class _Command:
                 assert isinstance(data, bytes), "the subprotocol is msgpack"
                 with exit_codes.ending(UnreadableTurnsError, UnreadableCauseError, UnreadableRowError, DamagedStateError):
                     for message in unpacked(data):
-                        self._handle(message)
-                await trio.lowlevel.checkpoint()
+                        await self._handle(message)
 
-    def _handle(self, message: TurnMessage) -> None:
+    async def _handle(self, message: TurnMessage) -> None:
+        """Handle one of many messages; others run meanwhile, or the daemon would get no answer to its pings."""
+        await checkpoint()
         match message:
             case Hello(version=version, term=term):
                 if version != ykactor.__version__:
@@ -146,10 +147,10 @@ class _Command:
                 self._is_connected, self._pause_s = True, PAUSE_FIRST_S
                 say(f"connected to {self._daemon.url}, in term {term}", err=True)
             case Base(partition=name):
-                finished(self._replica.begin(message))
+                await drive(self._replica.begin(message))
                 say(f"begins with the state of partition {name}: {plural(len(message.state), 'byte')}", err=True)
             case Renewed():
-                finished(self._replica.renew(message))
+                await drive(self._replica.renew(message))
             case Turn():
                 mismatch = self._replica.run(message)
                 if mismatch is not None:
