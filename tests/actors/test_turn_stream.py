@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import cast
 
 import msgspec
+import pytest
 
+from ykactor.actors import turn_stream
 from ykactor.actors.commands import Publication, TurnRecord
 from ykactor.actors.journal import History, Journal
-from ykactor.actors.turn_stream import TurnStream
+from ykactor.actors.turn_stream import Dropped, TurnStream
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire.turns import Base, EncodedTurns, Turn, TurnMessage
 
@@ -52,3 +54,20 @@ async def test_new_reader_begins_with_what_comes_after_it() -> None:
     journal.commit(stream)
     found = read(await reader.next())
     assert [(type(each), getattr(each, "number", None)) for each in found] == [(Base, None), (Turn, 7)]
+
+
+async def test_large_bases_do_not_drop_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that does not take turns is dropped; the bases with which it begins may be as large as the partitions are."""
+    monkeypatch.setattr(turn_stream, "UNREAD_BYTES_MAX", 1000)
+    journal = Durable()
+    stream = TurnStream(cast("Journal", journal), {}, EncodedTurns())
+    reader = stream.join()
+    add(stream, 1, b"x" * 5000)
+    add(stream, 1, b"y" * 5000)  # of a partition of the same name that has come after it
+    journal.commit(stream)
+    assert [type(each) for each in read(await reader.next())] == [Base, Turn, Base, Turn]
+    for number in range(2, 30):
+        add(stream, number)
+    journal.commit(stream)
+    with pytest.raises(Dropped):
+        await reader.next()

@@ -18,7 +18,7 @@ from ykactor.actors.journal import Journal
 from ykactor.actors.mailbox import Mailbox
 from ykactor.core.values.ids import PartitionName
 
-#: A reader that has not taken so many bytes is dropped.
+#: A reader that has not taken so many bytes of turns is dropped; bases do not count.
 UNREAD_BYTES_MAX = 2**26
 #: Bases are made at most this often, for all who wait for one.
 BASES_APART_S = 60.0
@@ -59,15 +59,18 @@ class TurnReader:
         name, is_first, base, message = entry
         if is_first:
             self._known.discard(name)  # of an earlier partition with this name
-        if base is not None:
-            self._put(form.renewed(name) if name in self._known else form.base(name, base))
+        if base is not None and name in self._known:
+            self._put(form.renewed(name))
+        elif base is not None:
+            self._put(form.base(name, base), size=0)  # there is one for each partition, however large they are
             self._known.add(name)
         if name in self._known:
             self._put(message)
 
-    def _put(self, message: bytes) -> None:
-        self._bytes += len(message)
-        if self._bytes > UNREAD_BYTES_MAX and self._messages:
+    def _put(self, message: bytes, size: int | None = None) -> None:
+        """Keep a message, which counts as ``size`` bytes, by default as its own."""
+        self._bytes += len(message) if size is None else size
+        if self._bytes > UNREAD_BYTES_MAX:
             self._is_dropped = True
             self._messages.clear()
         if not self._is_dropped:
