@@ -339,7 +339,7 @@ def test_the_read_model_is_typed() -> None:
 
 
 def test_verbs_sum_up_nothing() -> None:
-    """What is added up of a status is added up in ``core.inspection``, once."""
+    """Sums of a status are made in ``core.inspection``, once."""
     views = [source for source in SOURCES if source.startswith("surfaces/cli/views/")]
     counting = {source for source in views if "Counter(" in (PACKAGE / source).read_text()}
     assert counting == {"surfaces/cli/views/nodes.py"}  # the tasks that no application has

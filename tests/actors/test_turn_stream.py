@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from ykactor.actors import turn_stream
-from ykactor.actors.commands import Publication, TurnRecord
+from ykactor.actors.commands import TurnRecord
 from ykactor.actors.journal import History, Journal
 from ykactor.actors.turn_stream import Dropped, TurnStream
 from ykactor.core.values.ids import PartitionName
@@ -32,7 +32,7 @@ class Durable:
 def add(stream: TurnStream, number: int, base: bytes | None = None) -> None:
     """Add a turn without facts."""
     turn = TurnRecord(number, number, b"{}", [], base)
-    stream.add(Publication(PartitionName("default"), [], turn), [], 1)
+    stream.add(PartitionName("default"), turn, [])
 
 
 def read(messages: list[bytes]) -> list[TurnMessage]:

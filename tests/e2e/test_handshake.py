@@ -79,7 +79,7 @@ REFUSED = {
     "a user in the host": (request(host="a@127.0.0.1"), 400, "found no valid Host header"),
     "a long host": (request(host="a." * 128), 400, "found no valid Host header"),
     "a wrong host": (request(host="xn--b" + "\x41" * 50), 400, "found no valid Host header"),
-    "an unknown path": (request(line="GET /5ec7e7 HTTP/1.1"), 404, "found an unknown path, expected /v1/rm, /v1/feed or"),
+    "an unknown path": (request(line="GET /5ec7e7 HTTP/1.1"), 404, "found an unknown path, expected /v1/rm, /v1/feed, "),
     "an unknown encoding": (request("Sec-WebSocket-Protocol: 5ec7e7"), 400, "found no known subprotocol, expected ykactor.v1"),
     "two origins": (request("Origin: http://a", "Origin: http://b"), 400, "found a header twice, expected it once: Origin"),
     "two upgrades": (request("Upgrade: websocket"), 400, "found a header twice, expected it once: Upgrade"),

@@ -169,15 +169,12 @@ async def test_the_audit_survives(tmp_path: Path) -> None:
         await daemon.stop()
     lines = (await run_command("audit", "--state-dir", state))[0].splitlines()
     acts = [line.split()[1:4] for line in lines]
-    assert acts[:4] == [
+    assert acts == [
         ["REGISTER", "rm-1", "anybody"],
         ["DRAIN", "n1", "anybody"],
         ["MOVE", "app-1", "anybody"],
         ["UNDRAIN", "n1", "anybody"],
     ]
-    # it was killed just after the act was told
-    assert acts[4:] in ([], [["UNDRAIN", "n1", "anybody"]])
-    assert all("the daemon ended before it was told" in line for line in lines[4:])
     assert lines[1].endswith(" as operator: schedulable -> draining")
     assert lines[2].endswith(" as operator: refused: failed to find application app-1")
     assert "as operator: draining -> schedulable" in lines[3] or "the daemon ended before it was told" in lines[3]

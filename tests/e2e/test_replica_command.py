@@ -21,12 +21,11 @@ from ykactor.client import Disconnected, RequestRefused, connect
 from ykactor.client.connection import open_connection
 from ykactor.client.login import Login
 from ykactor.client.resource_manager import ResourceManager
-from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.admission.slots import TURNS_PATH
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.replica import _Command
 from ykactor.surfaces.cli.urls import Destination
-from ykactor.wire.turns import Base, Facts, Hello, Turn, unpacked
+from ykactor.wire.turns import Base, Hello, Turn, unpacked
 
 ACCESS = """
 identities:
@@ -138,7 +137,7 @@ async def test_others_run_between_the_messages_of_one_frame() -> None:
     """A frame may have thousands of turns: without an answer to its pings meanwhile, the daemon would end the connection."""
     command = _Command(Destination("ws://daemon"), 1.0, is_json=False)
     with assert_checkpoints():
-        await command._handle(Facts(PartitionName("default"), 1, b"[]"))
+        await command._handle(Hello(ykactor.__version__, "1-0"))
 
 
 def test_the_third_mismatch_ends_the_command(capsys: pytest.CaptureFixture[str]) -> None:

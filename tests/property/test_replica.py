@@ -21,7 +21,7 @@ from ykactor.core.values.parts import finished
 from ykactor.core.values.times import NEVER
 from ykactor.sim.replica import Mismatch, Replica
 from ykactor.wire import queuefile
-from ykactor.wire.turns import Base, Facts, Renewed, Turn, packed, unpacked
+from ykactor.wire.turns import Base, Renewed, Turn, packed, unpacked
 
 
 class Readers:
@@ -29,7 +29,7 @@ class Readers:
 
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(seed)
-        self.turns = self.facts = self.bases = self.renewals = self.others = 0
+        self.turns = self.facts = self.bases = self.renewals = 0
         self.mismatches: list[Mismatch] = []
 
     async def read(self, life: Life) -> None:
@@ -59,8 +59,6 @@ class Readers:
                     self.mismatches += [] if mismatch is None else [mismatch]
                     self.turns += 1
                     self.facts += replica.facts - before
-                case Facts():
-                    self.others += 1
 
 
 def play(directory: Path, config: SchedulerConfig, steps: list[Step], seed: int, keep_bytes: int = NEVER) -> Readers:

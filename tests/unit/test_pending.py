@@ -192,7 +192,7 @@ def test_an_ask_that_comes_among_those_that_have_tried_has_its_turn(cancelled: t
 
 
 def test_a_class_has_one_way_in_and_one_way_out() -> None:
-    """Who is in it and at which position is one fact: no method of a list changes the order alone."""
+    """The applications of a class and their positions are one fact: no method of a list changes the order alone."""
     of_lists = {name for name in vars(SortedList) if not name.startswith("_")}
     assert of_lists & set(dir(EquivalenceClass)) == set()
     assert {"put", "leave"} <= set(dir(EquivalenceClass))

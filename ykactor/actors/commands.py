@@ -176,11 +176,17 @@ class TurnRecord(Struct, frozen=True):
 
 
 class Publication(Struct, frozen=True):
-    """The facts of one turn, in order; the feed takes them out of the list. ``turn`` is None if the turn is not recorded."""
+    """The facts of one turn, in order; the feed takes them out of the list.
+
+    Attributes:
+        turn: None if the turn is not recorded, or the facts are of none.
+        ended: the keys of records that the journal deletes in the transaction of the facts.
+    """
 
     partition: PartitionName
     facts: list[Fact]
     turn: TurnRecord | None = None
+    ended: tuple[bytes, ...] = ()
 
 
 class PartitionSnapshot(Struct, frozen=True):

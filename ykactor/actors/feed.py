@@ -166,8 +166,6 @@ class FeedActor:
         self.journal = journal
         #: Gets each turn behind the journal; None without a journal.
         self.turns: TurnStream | None = None
-        #: The number of the event before the publication in progress.
-        self._before = 0
         #: The facts of the publication in progress, as the journal keeps them, and what they are about.
         self._encoded: list[bytes] = []
         self._names: set[str] = set()
@@ -241,7 +239,6 @@ class FeedActor:
 
     def _begin(self) -> None:
         self._is_publishing = True
-        self._before = self.ring.sequence
         if self.journal is not None:
             self.journal.begin_turn()
 
@@ -267,8 +264,8 @@ class FeedActor:
             names, self._names = self._names, set()
             if encoded or publication.turn is not None:
                 self.journal.add(self, publication, encoded, names, self.ring.sequence)
-                if self.turns is not None:
-                    self.turns.add(publication, encoded, self._before + 1)
+                if self.turns is not None and publication.turn is not None:
+                    self.turns.add(publication.partition, publication.turn, encoded)
             self.journal.end_turn()
         if isinstance(publication, _Barrier):
             publication.reached.set()

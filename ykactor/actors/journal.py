@@ -321,6 +321,8 @@ class Journal:
         """
         group, turn = self._gathered, publication.turn
         entry = _Entry(publication.partition)
+        if publication.ended:
+            self._merge([(key, None) for key in publication.ended])
         if turn is not None:
             entry.number, entry.now_ns, entry.cause = turn.number, turn.now_ns, Raw(turn.cause)
             self._merge(turn.changes)

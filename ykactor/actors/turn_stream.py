@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 import trio
 
-from ykactor.actors.commands import UNHEARD, PartitionCommand, Publication, Quiesce, TurnRecord
+from ykactor.actors.commands import UNHEARD, PartitionCommand, Quiesce, TurnRecord
 from ykactor.actors.journal import Journal
 from ykactor.actors.mailbox import Mailbox
 from ykactor.core.values.ids import PartitionName
@@ -33,11 +33,8 @@ class TurnFormat(Protocol):
     def renewed(self, partition: PartitionName, /) -> bytes:
         """Encode that a partition was made anew from its own rows before its next turn."""
 
-    def turn(self, partition: PartitionName, turn: TurnRecord, first_event: int, facts: list[bytes], /) -> bytes:
+    def turn(self, partition: PartitionName, turn: TurnRecord, facts: list[bytes], /) -> bytes:
         """Encode a turn without its facts, but with their checksum."""
-
-    def facts(self, partition: PartitionName, first_event: int, facts: list[bytes], /) -> bytes:
-        """Encode facts that are of no turn."""
 
 
 class Dropped(Exception):
@@ -92,7 +89,7 @@ class TurnReader:
 
 
 class _Entry(NamedTuple):
-    """A turn of a partition, which may be its first one, or facts that are of none; ``base`` as in ``TurnRecord``."""
+    """A turn of a partition, which may be its first one; ``base`` as in ``TurnRecord``."""
 
     partition: PartitionName
     is_first: bool
@@ -117,21 +114,12 @@ class TurnStream:
         self._last = 0
         self._next_bases_s = 0.0
 
-    def add(self, publication: Publication, facts: list[bytes], first_event: int) -> None:
-        """Add a turn, which the journal has got just before; costs nothing while nobody reads.
-
-        Args:
-            facts: as in ``Journal.add``.
-            first_event: the number of its first event, or if it has none, of the next one.
-        """
+    def add(self, name: PartitionName, turn: TurnRecord, facts: list[bytes]) -> None:
+        """Add a turn, which the journal has got just before, with its ``facts`` as there. Costs nothing while nobody reads."""
         if not self._readers:
             return
-        name, turn = publication.partition, publication.turn
-        if turn is None:
-            entry = _Entry(name, False, None, self._form.facts(name, first_event, facts))
-        else:
-            entry = _Entry(name, turn.number == 1, turn.base, self._form.turn(name, turn, first_event, facts))
         self._last += 1
+        entry = _Entry(name, turn.number == 1, turn.base, self._form.turn(name, turn, facts))
         self._waiting.append((self._last, entry))
         self._journal.follow(self, self._last)
 

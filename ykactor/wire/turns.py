@@ -53,7 +53,6 @@ class Turn(_Message, frozen=True):
         number: counts the turns of the partition.
         now_ns: the Unix time of the turn.
         cause: for ``wire.history.decode_cause``.
-        first_event: the number of its first event, or if it has none, of the next one.
         checksum: CRC-32 of its facts, as ``wire.history.encode_facts`` makes them.
     """
 
@@ -61,19 +60,10 @@ class Turn(_Message, frozen=True):
     number: int
     now_ns: int
     cause: bytes
-    first_event: int
     checksum: int
 
 
-class Facts(_Message, frozen=True):
-    """Facts that are of no turn; ``facts`` is for ``wire.history.decode_facts``."""
-
-    partition: PartitionName
-    first_event: int
-    facts: bytes
-
-
-TurnMessage = Hello | Base | Renewed | Turn | Facts
+TurnMessage = Hello | Base | Renewed | Turn
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(list[TurnMessage])
@@ -105,13 +95,9 @@ class EncodedTurns:
         """Encode that a partition was made anew from its own rows before its next turn."""
         return encode(Renewed(partition))
 
-    def turn(self, partition: PartitionName, turn: Recorded, first_event: int, facts: list[bytes]) -> bytes:
+    def turn(self, partition: PartitionName, turn: Recorded, facts: list[bytes]) -> bytes:
         """Encode a turn with the checksum of its facts, which are in any number of JSON arrays."""
-        return encode(Turn(partition, turn.number, turn.now_ns, turn.cause, first_event, checksum_of(facts)))
-
-    def facts(self, partition: PartitionName, first_event: int, facts: list[bytes]) -> bytes:
-        """Encode facts that are of no turn."""
-        return encode(Facts(partition, first_event, b"[%b]" % b",".join(part[1:-1] for part in facts)))
+        return encode(Turn(partition, turn.number, turn.now_ns, turn.cause, checksum_of(facts)))
 
 
 def encode(message: TurnMessage) -> bytes:

@@ -117,17 +117,15 @@ class Audit:
             before, after: what it changes; the block may set ``after`` when it knows more.
         """
         self._begun += 1
-        number, doing = self._begun, Acting(after)
-        fact = self._fact(by, act, target, before, after)
-        self._rows.begin_act(number, structs.replace(fact, refusal=_INTERRUPTED))
+        doing, fact = Acting(after), self._fact(by, act, target, before, after)
+        key = self._rows.begin_act(self._begun, structs.replace(fact, refusal=_INTERRUPTED))
         try:
             yield doing
         except Exception:
-            self._rows.end_act(number)
+            self._rows.forget_act(key)
             raise
-        await self._tell(structs.replace(fact, at_ns=self._now_ns(), after=_cut(doing.after)))
-        await self._feed.published(self._partition())  # at no moment the journal has neither
-        self._rows.end_act(number)
+        await self._tell(structs.replace(fact, at_ns=self._now_ns(), after=_cut(doing.after)), key)
+        await self._feed.published(self._partition())
 
     async def changed_file(self, act: Act, path: Path, before: str, after: str) -> None:
         """Tell that another content of a file is in force; nobody knows who has written it."""
@@ -150,9 +148,8 @@ class Audit:
     async def tell_interrupted(self, acts: Mapping[bytes, Audited]) -> None:
         """Tell the acts that the daemon before this one has begun and not told."""
         for key, fact in acts.items():
-            await self._tell(fact)
+            await self._tell(fact, key)
             await self._feed.published(self._partition())
-            self._rows.forget_act(key)
 
     # ---- what is refused
 
@@ -209,11 +206,12 @@ class Audit:
         who = self._now_ns(), by.identity.name, by.origin, by.role, act
         return Audited(*who, _cut(target), _cut(before), _cut(after), _cut(refusal))
 
-    async def _tell(self, fact: Audited) -> None:
+    async def _tell(self, fact: Audited, *begun: bytes) -> None:
+        """Tell a fact. The row of a begun act ends in its transaction: the journal never has both of them, and never neither."""
         shown = structs.asdict(fact)
         del shown["at_ns"]
         log_event(log, logging.WARNING if fact.refusal else logging.INFO, "audited", **shown)
-        await self._feed.inbox.put(Publication(self._partition(), [fact]))
+        await self._feed.inbox.put(Publication(self._partition(), [fact], ended=begun))
 
     def _partition(self) -> PartitionName:
         return next(iter(self._partitions))

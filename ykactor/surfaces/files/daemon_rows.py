@@ -156,16 +156,14 @@ class DaemonRows:
 
     # ---- the audit
 
-    def begin_act(self, number: int, interrupted: Audited) -> None:
-        """An act is about to begin; ``interrupted`` is what the next daemon tells of it if this one does not."""
-        self._note(_act_key(number), interrupted)
-
-    def end_act(self, number: int) -> None:
-        """The act was told, or had no effect."""
-        self.forget_act(_act_key(number))
+    def begin_act(self, number: int, interrupted: Audited) -> bytes:
+        """An act is about to begin; ``interrupted`` is what the next daemon tells of it if this one does not. Returns its key."""
+        key = _act_key(number)
+        self._note(key, interrupted)
+        return key
 
     def forget_act(self, key: bytes) -> None:
-        """An act of the daemon before this one was told."""
+        """An act had no effect."""
         self._note(key, None)
 
 

@@ -223,7 +223,7 @@ class _Server:
 
     def _claim(self, head: RequestHead, accepted: AcceptedConnection, caller: Caller) -> str:
         if head.path not in SESSION_ROLES:
-            raise RefusedError(404, f"found an unknown path, expected {RM_PATH}, {FEED_PATH} or {OPERATOR_PATH}")
+            raise RefusedError(404, f"found an unknown path, expected {RM_PATH}, {FEED_PATH}, {OPERATOR_PATH} or {TURNS_PATH}")
         if head.subprotocols and ENCODINGS.keys().isdisjoint(head.subprotocols):
             raise RefusedError(400, f"found no known subprotocol, expected {' or '.join(ENCODINGS)}")
         if head.path == TURNS_PATH:
@@ -252,7 +252,9 @@ async def _drop_when_revoked(peer: Peer, caller: Caller) -> None:
 # What is refused gets an HTTP response with one line that says why. That line never repeats anything of the request: it also goes
 # into the log, where credentials must not be.
 
-_DOORS = f"resource managers connect to {RM_PATH}, followers to {FEED_PATH}, operators to {OPERATOR_PATH}"
+_DOORS = (
+    f"resource managers connect to {RM_PATH}, followers to {FEED_PATH}, operators to {OPERATOR_PATH}, replicas to {TURNS_PATH}"
+)
 
 #: The request with all headers. What follows it is not read before the response has been sent, but for what came with it.
 HEAD_BYTES_MAX = 8 * 2**10
