@@ -219,7 +219,7 @@ async def test_readers_take_a_small_part(autojump_clock: trio.testing.MockClock)
 
     async def read_much() -> None:
         for _ in range(10):
-            async with of_all.turn():
+            async with of_all.queue.first():
                 await trio.sleep(0.5)
                 of_all.charge(0.5, published.READ_SHARE)
 

@@ -57,7 +57,6 @@ async def test_readers_have_a_share_and_take_turns(
             sent[holder] += 1
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(ours.turns.run)
         for holder in ["a", "b", "c", "d", *["crowd"] * 100]:
             for _ in range(3):
                 nursery.start_soon(loop, holder)
@@ -81,7 +80,6 @@ async def test_what_a_slow_peer_waits_for_is_not_counted(autojump_clock: trio.te
             await trio.sleep(0.1)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(ours.turns.run)
         nursery.start_soon(others)
         before_s = ours._cost_s
         await ours.send("a", MIB, partial(processor.send, before_s * MIB))
@@ -100,7 +98,7 @@ async def test_an_error_of_a_connection_is_charged_too(autojump_clock: trio.test
 
     with pytest.raises(trio.BrokenResourceError):
         await ours.send("a", MIB, breaks)
-    assert ours.turns._even_at_s - trio.current_time() == pytest.approx(1.0 / IDLE_SHARE, rel=0.01)
+    assert load.BURST_S - ours._queue.bucket.tokens == pytest.approx(1.0 / IDLE_SHARE, rel=0.01)
 
 
 async def test_bodies_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

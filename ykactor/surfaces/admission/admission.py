@@ -19,7 +19,7 @@ from ykactor.core.messages.acts import Act
 from ykactor.surfaces.admission.audit import UNKNOWN, Audit
 from ykactor.surfaces.admission.caller import Admit, Caller
 from ykactor.surfaces.admission.session_limits import InputMemory
-from ykactor.surfaces.admission.slots import ConnectionSlots, Paces
+from ykactor.surfaces.admission.slots import ConnectionSlots
 from ykactor.surfaces.net.doors import Door, DoorKind, Origin
 from ykactor.surfaces.net.requests import RefusedError
 from ykactor.wire.sockets import is_loopback
@@ -66,8 +66,7 @@ class Admission:
 
     Attributes:
         needs_proof: True if nobody comes in without one.
-        slots: of all connections.
-        paces: of their requests.
+        slots: of all connections, and the pace of their requests.
         memory: of what sessions have not finished.
     """
 
@@ -81,7 +80,6 @@ class Admission:
         self.audit = audit
         self.in_force = in_force
         self.slots = ConnectionSlots(in_force)
-        self.paces = Paces(self.slots)
         self.memory = InputMemory(lambda: in_force().waiting_bytes)
         self._admit = admit
         self._names = own_names(host_names)

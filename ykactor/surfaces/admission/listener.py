@@ -166,7 +166,7 @@ class AcceptedConnection:
         Raises:
             RefusedError: the caller is let in no longer.
         """
-        await self.admission.paces.wait(self.slot)
+        await self.admission.slots.wait_for_request(self.slot)
         if caller is not None:
             caller.review()
             if caller.revoked:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable
 from typing import Protocol
-
-import trio
 
 from ykactor.core.messages.acts import Act
 from ykactor.core.messages.submissions import exceeded
 from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.admission.caller import Caller
+from ykactor.surfaces.admission.pacing import TokenBucket
 from ykactor.surfaces.log.logs import LimitedLog
 from ykactor.surfaces.metrics.instruments import SessionCounts
 from ykactor.wire.si.lengths import REQUEST_MAX
 
 logger = logging.getLogger(__name__)
 
-#: The shortest wait: a shorter one is left to the next message.
-_WAIT_MIN_S = 1e-3
 #: The most messages that are received together; with fewer bytes left they are received one by one. A step of a session
 #: (``MessageQueue``) has no more.
 _TOGETHER_MAX, _TOGETHER_BYTES = 64, 2**14
@@ -43,8 +39,8 @@ class SessionLimits:
         self.path = path
         self._counts = counts
         self._bytes_max = bytes_max
-        self._messages = Bucket()
-        self._bytes = Bucket()
+        self._messages = TokenBucket(lambda: caller.identity.limits.messages_per_second)
+        self._bytes = TokenBucket(lambda: caller.identity.limits.bytes_per_second)
         self._log = LimitedLog(logger, logging.INFO, "session_throttled", lines=1, within_s=60.0)
 
     def refusal(self, size: int) -> str:
@@ -63,60 +59,32 @@ class SessionLimits:
 
     @property
     def together_max(self) -> int:
-        """The number of messages that may be received together, after ``delay_s`` was 0."""
+        """The number of messages that may be received together, when none has to wait."""
         return max(1, int(min(self._messages.tokens, _TOGETHER_MAX))) if self._bytes.tokens >= _TOGETHER_BYTES else 1
 
     def received(self, count: int, size: int) -> None:
         """So many messages were received, which have so many bytes."""
-        self._delays_s()  # what was added while nothing came is no more than a full bucket
         self._messages.take(count)
         self._bytes.take(size)
 
-    def delay_s(self) -> float:
-        """Seconds to wait before the next message is received; 0: none."""
+    def has_to_wait(self) -> bool:
+        """True if the next message has to wait."""
         if self._messages.tokens >= 1 and self._bytes.tokens >= 1:  # they are only taken when something was received
-            return 0.0
-        delay_s = max(self._delays_s())
-        return delay_s if delay_s >= _WAIT_MIN_S else 0.0
+            return False
+        return max(self._messages.delay_s(1), self._bytes.delay_s(1)) > 0
 
-    def waits(self) -> None:
-        """The session begins to wait: count it, and log it now and then."""
+    async def wait(self) -> None:
+        """Wait until the next message may be received: count it, and log it now and then."""
         limits = self._caller.identity.limits
-        messages_s, bytes_s = self._delays_s()
-        if messages_s >= bytes_s:
+        if self._messages.delay_s(1) >= self._bytes.delay_s(1):
             name, most = "messagesPerSecond", limits.messages_per_second
         else:
             name, most = "bytesPerSecond", limits.bytes_per_second
         reason = exceeded(name, most, self._caller.identity.name, "what follows has to wait")
         self._counts.waits += 1
         self._log.log(peer=self._caller.origin, path=self.path, reason=reason)
-
-    def _delays_s(self) -> tuple[float, float]:
-        """The delay for the number of messages, and the one for their bytes."""
-        limits, now_s = self._caller.identity.limits, trio.current_time()
-        return self._messages.delay_s(limits.messages_per_second, now_s), self._bytes.delay_s(limits.bytes_per_second, now_s)
-
-
-class Bucket:
-    """A token bucket that holds what may be sent in one second, and begins full. More may be taken out, and is owed then.
-
-    Attributes:
-        tokens: in it when ``delay_s`` was called last, without those that were taken since.
-    """
-
-    def __init__(self) -> None:
-        self.tokens = math.inf
-        self._filled_s = trio.current_time()
-
-    def take(self, count: int) -> None:
-        """Take tokens out."""
-        self.tokens -= count
-
-    def delay_s(self, rate: int, now_s: float) -> float:
-        """Seconds until there is a token, if so many are added in a second; ``now_s`` is the time of trio's clock."""
-        self.tokens = min(rate, self.tokens + (now_s - self._filled_s) * rate)
-        self._filled_s = now_s
-        return max(0.0, (1 - self.tokens) / rate)
+        await self._messages.wait(1)
+        await self._bytes.wait(1)
 
 
 # ---- the memory of what peers have sent and sessions have not finished, for the whole daemon

@@ -11,7 +11,7 @@ import trio
 
 from ykactor.actors.clock import worked_and_waited_s, worked_s
 from ykactor.core.values.parts import PART_MAX, Steps, paced
-from ykactor.surfaces.admission.slots import Turns
+from ykactor.surfaces.admission.pacing import FairQueue, TokenBucket
 
 #: Over which time at least, in seconds.
 _WINDOW_S = 0.05
@@ -129,7 +129,8 @@ class Sending:
     """The CPU time of the loop that large answers may take while they are sent. Those who read them take turns."""
 
     def __init__(self) -> None:
-        self.turns = Turns(BURST_S)
+        #: Of seconds in which no more is sent than may be.
+        self._queue = FairQueue(TokenBucket(lambda: 1.0, BURST_S))
         self._load = Load()
         self._cost_s = _COST_S
         #: By the identity of their parts.
@@ -139,11 +140,11 @@ class Sending:
         """Send a part of so many bytes when it is the turn of who reads it."""
         share = (BUSY_SHARE if self._load.is_busy() else IDLE_SHARE) * self._load.own()
         expected_s, effort = length * self._cost_s, Effort()
-        await self.turns.wait(holder, expected_s / share)
+        await self._queue.take(holder, expected_s / share)
         try:
             await effort.awaited(sending())
         finally:
-            self.turns.take((effort.seconds - expected_s) / share)
+            self._queue.bucket.take((effort.seconds - expected_s) / share)
         self._cost_s += _WEIGHT * (effort.seconds / length - self._cost_s)
 
     def has_room(self, holder: str, parts: Sequence[bytes]) -> bool:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Hashable, ItemsView, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Generator, Hashable, ItemsView, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from math import inf
 from typing import Any
-from weakref import WeakValueDictionary
 
 import trio
 from starlette.requests import Request
@@ -23,6 +22,7 @@ from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import ApplicationID, PartitionName, QueuePath
 from ykactor.core.values.parts import Steps
+from ykactor.surfaces.admission.pacing import FairQueue, TokenBucket
 from ykactor.surfaces.http.app import caller_of, view_for
 from ykactor.surfaces.http.load import Effort, Load
 from ykactor.surfaces.http.readings.look import Look
@@ -133,7 +133,7 @@ class Published:
             if last.is_fresh or (age < 1 and not allowance.may_renew(age, who)):
                 return last
         with trio.move_on_after(ANSWER_S):  # also for others who are making the page
-            async with allowance.own(who):
+            async with allowance.queue.entry(who):
                 last = self._pages.last(whole)
                 if last is not None and last.made_s >= asked_s:
                     return last
@@ -150,7 +150,7 @@ class Published:
 
     async def _read_in_turn(self, partition: PartitionName, read: Reading, view: View | None) -> Page:
         allowance, effort = self._allowance(partition), Effort()
-        async with allowance.turn():
+        async with allowance.queue.first():
             charge = partial(allowance.charge, share=READ_SHARE if self._load.is_busy() else IDLE_SHARE)
             try:
                 page = await self._read(partition, read, view, effort)
@@ -226,41 +226,32 @@ STALE_S = 20.0
 STALE_MAX_S = 120.0
 #: How often that is reckoned.
 REVIEW_S = 1.0
-#: How much they may take at once when they have taken nothing for a while.
+#: How much they may take at once when they have taken nothing for a while, and in how many seconds that is made up for.
 BURST_S = 2.0
+_BURST_S = BURST_S / READ_SHARE
 
 
 class Allowance:
     """The time that readers may take of a partition for answers about all that is in it, one after the other.
 
     Attributes:
+        queue: of the identities that read; its tokens are seconds in which no more is read than may be.
         stale_s: how old an answer may be.
     """
 
     def __init__(self) -> None:
+        self.queue = FairQueue(TokenBucket(lambda: 1.0, _BURST_S))
         self.stale_s = STALE_S
         self._reviewed_s = -inf
-        self._turn = trio.Lock()
-        #: Who reads one after the other, by the name of an identity, while somebody does.
-        self._own: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
-        #: When everything that was taken is made up for.
-        self._even_at_s = 0.0
-
-    def own(self, name: str) -> trio.Lock:
-        """Held by an identity while it reads: so identities take turns, however many requests one of them has sent."""
-        lock = self._own.get(name)
-        if lock is None:
-            lock = self._own[name] = trio.Lock()
-        return lock
 
     def may_renew(self, age: float, name: str) -> bool:
         """True if a page may be made again that could be shown as it is. Nobody has to wait for that, and the oldest come first.
 
         Args:
-            age: 0 to 1, when it can be shown no longer; the older it is, the less of ``BURST_S`` has to be left.
+            age: 0 to 1, when it can be shown no longer; the older it is, the less of the burst has to be left.
             name: of the identity that asks for it.
         """
-        return not self.own(name).locked() and trio.current_time() >= self._even_at_s - age * BURST_S / READ_SHARE
+        return not self.queue.entry(name).locked() and not self.queue.bucket.delay_s((1 - age) * _BURST_S)
 
     def is_review_due(self) -> bool:
         """True if ``review`` should be told what all answers took."""
@@ -275,20 +266,9 @@ class Allowance:
         self.stale_s = min(STALE_MAX_S, max(STALE_S, 1.2 * taken_s / READ_SHARE))
         self._reviewed_s = trio.current_time()
 
-    @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Read within the block, when everything before is made up for."""
-        async with self._turn:
-            await trio.sleep_until(self._due_s)
-            yield
-
-    @property
-    def _due_s(self) -> float:
-        return self._even_at_s - BURST_S / READ_SHARE
-
     def charge(self, took_s: float, share: float) -> None:
         """So much was taken, of which this is the share that they may have."""
-        self._even_at_s = max(self._even_at_s, trio.current_time()) + took_s / share
+        self.queue.bucket.take(took_s / share)
 
 
 # ---- the pages that are kept, each encoded once for all who read it

@@ -53,7 +53,6 @@ async def serve_http(
     server = _Server(app, stopping)
     listener = Listener(admission, admission.slots.unproven, server.serve, logger, "request_refused")
     async with trio.open_nursery() as minding:
-        minding.start_soon(admission.paces.run)
         minding.start_soon(server.mind)
         await listener.listen(doors, stopping=stopping, stop_s=STOP_S, task_status=task_status)
         minding.cancel_scope.cancel()
@@ -72,8 +71,7 @@ class _Server:
     async def mind(self) -> None:
         """Let connections go on when something has arrived, and end those that take too long; until cancelled."""
         async with trio.open_nursery() as nursery:
-            for run in (self._arrivals.run, self._sending.turns.run):
-                nursery.start_soon(run)
+            nursery.start_soon(self._arrivals.run)
             while True:
                 await trio.sleep(LATE_S)
                 now_s = trio.current_time()

@@ -39,9 +39,6 @@ _WANTED = {RM_PATH: "no registration", FEED_PATH: "no subscription", OPERATOR_PA
 #: Messages are sent together until they have so many bytes.
 _TOGETHER_BYTES = 2**16
 
-#: So often whoever waits because of a limit looks whether it is another one now.
-REVIEW_S = 1.0
-
 
 class Limits(Struct, frozen=True):
     """Limits of the server, beside those that the access file may change (SE-48)."""
@@ -113,13 +110,9 @@ class Peer:
 
     async def _wait_for_limits(self) -> None:
         """Wait while too much has come, at most until the connection ends: then the few messages that are here are the last."""
-        delay_s = self._sends.delay_s()
-        if delay_s and not self._connection.has_ended:
-            self._sends.waits()
-        while delay_s and not self._connection.has_ended:
+        if self._sends.has_to_wait() and not self._connection.has_ended:
             with suppress(ConnectionClosedError), self.connected():
-                await trio.sleep(min(delay_s, REVIEW_S))
-            delay_s = self._sends.delay_s()
+                await self._sends.wait()
 
     async def _receive(self, most: int) -> tuple[list[Received], int]:
         if self._unused_until == math.inf:  # a scope costs as much as a small message
