@@ -1,4 +1,4 @@
-"""The pace of messages, of requests, of time of the loop and of partitions, and whose turn it is to take of them (SE-48, SE-96)."""
+"""The pace of messages, requests, and time of the loop and of partitions, and whose turn it is to take of them (SE-48, SE-96)."""
 
 from __future__ import annotations
 
