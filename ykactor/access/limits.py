@@ -53,7 +53,7 @@ class Limits(Struct, frozen=True, rename="camel"):
 
     Attributes:
         total_sessions: open at the same time, of all identities.
-        handshake_seconds: for the request that opens a connection.
+        handshake_seconds: for the handshake of TLS, and for the request that opens a websocket.
         waiting_bytes: of all messages, complete or not, that are received and not yet handled.
     """
 

@@ -30,7 +30,7 @@ class TokenBucket:
         self.tokens = math.inf
         self._rate = rate
         self._burst_s = burst_s
-        self._filled_s = trio.current_time()
+        self._filled_s = -math.inf
 
     def take(self, count: float) -> None:
         """Take tokens out; a negative count puts some back."""

@@ -36,43 +36,41 @@ BURST = 100
 
 
 class Slots:
-    """The slots of one kind.
+    """The slots of one kind, or something else of which holders take parts, such as memory.
 
     Args:
         noun: what takes them, in the plural, for messages.
-        most: how many there may be at present, if there are descriptors for them. A lower number takes nothing away.
+        most: how many there may be at present. A lower number takes nothing away.
     """
 
     def __init__(self, noun: str, most: Callable[[], int]) -> None:
         self._noun = noun
-        self._wanted = most
+        self._most = most
         #: By holder, the oldest first.
         self._held: dict[str, dict[Slot, None]] = {}
         self._count = 0
 
-    def _most(self) -> int:
-        return fitting(self._wanted())
-
     def held(self, holder: str) -> int:
         """The number of slots that a holder has."""
-        return len(self._held.get(holder, ()))
+        return sum(slot.size for slot in self._held.get(holder, ()))
 
-    def refusal(self, holder: str) -> str:
-        """The reason for which a holder gets no further slot; "" if it gets one."""
+    def refusal(self, holder: str, size: int = 1) -> str:
+        """The reason for which a holder gets no further slot, or so many together; "" if it gets one."""
         held, most = self.held(holder), self._most()
-        if self._count >= most:
+        if self._count + size > max(most, size):  # one is allowed in any case, however large
             return f"{most} {self._noun} are open, no more are allowed"
-        if held >= max(1, (most - self._count + held) // _SHARE):
+        if held and held + size > (most - self._count + held) // _SHARE:
             return f"{held} {self._noun} of {holder} are open, no more are allowed: a quarter of what others leave of {most}"
         return ""
 
-    def take(self, holder: str, end: Callable[[], object] = lambda: None) -> Slot:
+    def take(self, holder: str, end: Callable[[], object] = lambda: None, size: int = 1) -> Slot:
         """Take a slot, until the end of the block that it is entered for.
 
         Args:
             end: called when another one needs the slot (``make_room``).
+            size: as how many it counts.
         """
-        return Slot(self, holder, end)
+        return Slot(self, holder, end, size)
 
     def make_room(self, holder: str) -> str:
         """Make room for a holder that would get no further slot: end its oldest one, or if no slot is free, that of the largest.
@@ -90,14 +88,14 @@ class Slots:
     def add(self, slot: Slot) -> None:
         """Count a slot."""
         self._held.setdefault(slot.holder, {})[slot] = None
-        self._count += 1
+        self._count += slot.size
 
     def discard(self, slot: Slot) -> None:
         """Count a slot no longer, if it is counted."""
         held = self._held.get(slot.holder, {})
         if slot in held:
             del held[slot]
-            self._count -= 1
+            self._count -= slot.size
         if not held:
             self._held.pop(slot.holder, None)
 
@@ -108,12 +106,14 @@ class Slot:
     Attributes:
         slots: of which it is one.
         end: ends what has it.
+        size: as how many it counts.
     """
 
-    def __init__(self, slots: Slots, holder: str, end: Callable[[], object]) -> None:
+    def __init__(self, slots: Slots, holder: str, end: Callable[[], object], size: int) -> None:
         self.slots = slots
         self.holder = holder
         self.end = end
+        self.size = size
         slots.add(self)
 
     def move(self, slots: Slots, holder: str) -> None:
@@ -148,22 +148,26 @@ class ConnectionSlots:
     """
 
     def __init__(self, in_force: Callable[[], Limits]) -> None:
-        self.handshakes = Slots("connections in their handshake", lambda: HANDSHAKES_MAX)
-        self.unproven = Slots("connections that have not shown whose they are", lambda: UNPROVEN_MAX)
-        self.readers = Slots("connections of readers", lambda: READERS_MAX)
-        self.metrics = Slots("connections for metrics", lambda: METRICS_MAX)
+        def kind(noun: str, most: Callable[[], int]) -> Slots:
+            return Slots(noun, lambda: fitting(most()))
+
+        self.handshakes = kind("connections in their handshake", lambda: HANDSHAKES_MAX)
+        self.unproven = kind("connections that have not shown whose they are", lambda: UNPROVEN_MAX)
+        self.readers = kind("connections of readers", lambda: READERS_MAX)
+        self.metrics = kind("connections for metrics", lambda: METRICS_MAX)
+
+        def reserved() -> int:
+            return in_force().reserved_sessions
 
         def followers() -> int:
-            limits = in_force()
-            return limits.total_sessions - 2 * limits.reserved_sessions
+            return in_force().total_sessions - 2 * reserved()
 
-        most = {FEED_PATH: followers}
+        self.sessions = {
+            path: kind(f"sessions on {path}", followers if path == FEED_PATH else reserved) for path in SESSION_ROLES
+        }
         self._requests = {
             kind: FairQueue(TokenBucket(lambda: REQUESTS_PER_S, BURST / REQUESTS_PER_S))
             for kind in (self.unproven, self.readers, self.metrics)
-        }
-        self.sessions = {
-            path: Slots(f"sessions on {path}", most.get(path, lambda: in_force().reserved_sessions)) for path in SESSION_ROLES
         }
 
     def claim_session(self, slot: Slot, caller: Caller, path: str) -> str:

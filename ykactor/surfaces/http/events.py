@@ -24,6 +24,7 @@ from ykactor.surfaces.admission.slots import Slots
 from ykactor.surfaces.http.app import caller_of, check_sees_all
 from ykactor.surfaces.http.parameters import number
 from ykactor.surfaces.http.replies import JSON, Page, Streamed, Write, allowed_methods, cors, error_page, reply
+from ykactor.surfaces.net.descriptors import fitting
 from ykactor.surfaces.net.requests import RefusedError
 from ykactor.wire.rest import events as wire
 from ykactor.wire.rest.codec import encode
@@ -53,7 +54,7 @@ class Events:
     def __init__(self, gateway: Gateway, stopping: trio.Event) -> None:
         self._gateway = gateway
         self._stopping = stopping
-        self._streams = Slots("streams", lambda: STREAMS_MAX)
+        self._streams = Slots("streams", lambda: fitting(STREAMS_MAX))
 
     # ---- batch
 

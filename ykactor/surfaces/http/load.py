@@ -5,13 +5,14 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import trio
 
 from ykactor.actors.clock import worked_and_waited_s, worked_s
 from ykactor.core.values.parts import PART_MAX, Steps, paced
 from ykactor.surfaces.admission.pacing import FairQueue, TokenBucket
+from ykactor.surfaces.admission.slots import Slot, Slots
 
 #: Over which time at least, in seconds.
 _WINDOW_S = 0.05
@@ -107,22 +108,12 @@ BUSY_SHARE, IDLE_SHARE = 0.02, 0.1
 BURST_S = 1.0
 #: So much of an answer needs no turn.
 FREE_BYTES = 2**16
-#: Different large bodies that are being sent have no more bytes together: each is in memory until the last has taken it. Of what
-#: others leave of it, a holder (``slots``) has a quarter, or one body.
+#: Different large bodies that are being sent have no more bytes together: each is in memory until the last has taken it.
 BYTES_MAX = 2**28
-_HOLDER_SHARE = 4
 #: What is expected to be taken, in CPU seconds for a byte, until it was measured.
 _COST_S = 0.5e-9
 #: How much the last measurement counts.
 _WEIGHT = 0.1
-
-
-class _Body(NamedTuple):
-    """A large body that is being sent: how many times at once, its bytes, and who was the first to read it."""
-
-    readers: int
-    length: int
-    holder: str
 
 
 class Sending:
@@ -133,8 +124,9 @@ class Sending:
         self._queue = FairQueue(TokenBucket(lambda: 1.0, BURST_S))
         self._load = Load()
         self._cost_s = _COST_S
-        #: By the identity of their parts.
-        self._bodies: dict[int, _Body] = {}
+        self._memory = Slots("bytes of large answers", lambda: BYTES_MAX)
+        #: By the identity of their parts, the large bodies that are being sent: to how many, and the slot of the first.
+        self._bodies: dict[int, tuple[int, Slot]] = {}
 
     async def send(self, holder: str, length: int, sending: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Send a part of so many bytes when it is the turn of who reads it."""
@@ -150,13 +142,7 @@ class Sending:
     def has_room(self, holder: str, parts: Sequence[bytes]) -> bool:
         """True if a body may be sent too: small ones may, and those that somebody else is being sent."""
         length = sum(map(len, parts))
-        if length <= FREE_BYTES or id(parts) in self._bodies:
-            return True
-        held = sum(body.length for body in self._bodies.values() if body.holder == holder)
-        others = sum(body.length for body in self._bodies.values()) - held
-        if not held:
-            return others + length <= max(BYTES_MAX, length)
-        return held + length <= (BYTES_MAX - others) // _HOLDER_SHARE
+        return length <= FREE_BYTES or id(parts) in self._bodies or not self._memory.refusal(holder, length)
 
     @contextmanager
     def kept(self, holder: str, parts: Sequence[bytes]) -> Iterator[None]:
@@ -165,11 +151,13 @@ class Sending:
         if length <= FREE_BYTES:
             yield
             return
-        body = self._bodies.get(key, _Body(0, length, holder))
-        self._bodies[key] = body._replace(readers=body.readers + 1)
+        readers, slot = self._bodies.get(key) or (0, self._memory.take(holder, size=length))
+        self._bodies[key] = readers + 1, slot
         try:
             yield
         finally:
-            body = self._bodies.pop(key)
-            if body.readers > 1:
-                self._bodies[key] = body._replace(readers=body.readers - 1)
+            readers, slot = self._bodies.pop(key)
+            if readers > 1:
+                self._bodies[key] = readers - 1, slot
+            else:
+                slot.release()

@@ -28,8 +28,6 @@ from ykactor.surfaces.net.doors import HTTP, WS, Door, DoorKind
 
 logger = logging.getLogger(__name__)
 
-#: How long a connection may take for the handshake of TLS.
-HANDSHAKE_S = 10
 #: When the daemon stops, requests have this long.
 STOP_S = 2
 #: How often connections are looked at that have taken too long.
@@ -82,7 +80,7 @@ class _Server:
         """Answer the requests of one connection."""
         if accepted.door.kind is not DoorKind.UNIX:
             _notice_its_end(accepted.transport.socket)
-        with trio.move_on_after(HANDSHAKE_S) as deadline:
+        with trio.move_on_after(accepted.admission.in_force().handshake_seconds) as deadline:
             is_open = await accepted.open()
         if deadline.cancelled_caught or not is_open:
             return
