@@ -108,9 +108,7 @@ FILES_TOUCHED = {
     "sort_policy": 2,
     "verb": 5,
 }
-#: A catalogue of messages may be longer.
 LINES_MAX = 600
-CATALOGUES = {"core/messages/facts.py", "wire/si/messages.py"}
 
 
 def layer(source: str) -> str:
@@ -273,10 +271,10 @@ def test_no_file_imports_itself_through_others() -> None:
 
 
 def test_a_file_has_one_idea() -> None:
-    """A file of more than 600 lines holds a second noun; only catalogues of messages and workloads may be longer."""
+    """A file of more than 600 lines holds a second noun."""
     for source in SOURCES:
         lines = (PACKAGE / source).read_text().count("\n")
-        assert lines <= LINES_MAX or source in CATALOGUES, source
+        assert lines <= LINES_MAX, source
 
 
 @pytest.mark.parametrize("folder", [*DOCUMENTED, *DOCUMENTED_DOORS, *DOCUMENTED_TESTS])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from additions.applying import Edits, after, before, replaced
 
 EDITS: Edits = {
-    "wire/si/messages.py": [
+    "wire/si/messages/requests.py": [
         before(
             "class RemoveApplicationRequest(",
             '''
-class TaggedApplication(_RequestPart, frozen=True):
+class TaggedApplication(RequestPart, frozen=True):
     """Tags of an application; the others stay."""
 
     application_id: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from additions.applying import Edits, after, before, replaced
 
 EDITS: Edits = {
-    "wire/si/messages.py": [
+    "wire/si/messages/requests.py": [
         before(
             "class ExpectNoAllocations(_Request",
             '''

@@ -1,0 +1,233 @@
+"""The feed: the messages of followers, those of the daemon to them, and the events in these."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import UNSET, UnsetType
+
+from ykactor.core.inspection.partition_status import PartitionStatus
+from ykactor.wire.si.messages.base import Int64, Message, Part
+from ykactor.wire.si.messages.responses import ErrorResponse, JournalStatus
+
+
+class PreemptionVictim(Part, frozen=True):
+    queue_name: str
+    application_id: str
+    allocation_key: str
+
+
+class Alternative(Part, frozen=True):
+    """A node that was considered for the preemption, and why it was not chosen."""
+
+    node_id: str
+    reason: str
+
+
+class Preemption(Part, frozen=True):
+    """An entry of the preemption ledger (an addition to the SI): the victims of one preemption, and why they may be preempted.
+
+    Attributes:
+        node_id: where the ask will run.
+        kind: a ``PreemptionKind``: ``generic`` or ``required_node`` (PE-90).
+        why: what allows the preemption, in a sentence.
+        shares_before, shares_after: for each queue the largest used share of its guarantee, before the preemption, and after
+            the victims are gone and the ask runs.
+        rejected: other nodes that were considered, the best first; only the first few.
+        work_lost: what the victims had used, in base units times seconds.
+    """
+
+    node_id: str
+    kind: str
+    why: str
+    victims: Sequence[PreemptionVictim]
+    shares_before: Mapping[str, float] = {}
+    shares_after: Mapping[str, float] = {}
+    rejected: Sequence[Alternative] = []
+    work_lost: Mapping[str, int] = {}
+
+
+class EventRecord(Part, frozen=True):
+    """One event of the feed; ``event_change_type`` and ``event_change_detail`` are the SI's names.
+
+    ``preemption`` is set if the event is about an ask for which victims are preempted.
+    """
+
+    sequence: int
+    type: str
+    object_id: str
+    event_change_type: str
+    event_change_detail: str
+    timestamp_nano: int
+    reference_id: str = ""
+    message: str = ""
+    partition: str = ""
+    queue_name: str = ""
+    resource: Mapping[str, int] | None = None
+    preemption: Preemption | None = None
+
+
+# ---- from followers
+
+
+class Subscribe(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The events that a client wants to receive.
+
+    Attributes:
+        from_: "now" (default), "snapshot" or a sequence number, which means to start with the event after it: a follower sends
+            the number of the last event that it has. One more than the newest is answered with a ``Bookmark`` at the newest.
+        term: the term of this number (``Bookmark.term``). If the history of the daemon does not have this number of this term, a
+            ``Snapshot`` with the reason confirms the subscription. Empty: not known, and any history will do.
+        instance: the same for clients of version 0.2; such a number is refused with ``RESYNC_REQUIRED``.
+        pending_asks: whether a ``Snapshot`` has ``pendingAsks`` in each partition: by a number in parts, each with
+            ``applicationID``, and the ``allocationKeys`` and ``creationTimes`` of up to 500 of its pending asks.
+        partitions, queues, applications, kinds: which events; empty means all. A queue includes all queues below it, and has to
+            exist or to be below one that exists. A kind is a type or a detail.
+    """
+
+    from_: Int64 | str = "now"
+    term: str = ""
+    instance: str = ""
+    pending_asks: bool = False
+    partitions: list[str] = []
+    queues: list[str] = []
+    applications: list[str] = []
+    kinds: list[str] = []
+
+
+class ReadConfiguration(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for the queue configuration in force, which is answered with ``Configuration``."""
+
+
+class CheckHealth(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask whether the daemon is well, which is answered with ``Health``."""
+
+
+class ReadUsage(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask what was used and waited for, which is answered with ``Usage`` (AP-141).
+
+    Attributes:
+        by: what is summed up for itself, each once: day, queue, user, group, application.
+        first_day, last_day: of the days that count, dates such as ``2026-01-31``, in UTC; empty: the first and the last that
+            are kept.
+        partitions: those that count, together; empty means all.
+    """
+
+    by: Sequence[str] = ("user",)
+    first_day: str = ""
+    last_day: str = ""
+    partitions: list[str] = []
+
+
+#: The messages of a follower. Only a subscription goes on: the others have one answer, beside the subscription.
+FeedRequest = Subscribe | ReadConfiguration | CheckHealth | ReadUsage
+
+
+class RegisteredResourceManager(Part, frozen=True):
+    """The resource manager that serves all partitions.
+
+    Attributes:
+        connected: whether it has a session.
+        since: the Unix time in ns at which this session began, or the last one ended; without a session since the daemon was
+            started, that of the start.
+    """
+
+    rm_id: str
+    connected: bool
+    since: int
+
+
+class Snapshot(Message, frozen=True, kw_only=True):
+    """The state after the event ``sequence``; ``term``, ``instance`` and ``missing_queues`` as in ``Bookmark``.
+
+    Attributes:
+        reason: why there is a snapshot although the subscription named a number; "" if it asked for one.
+        cycles: for each partition ``count``, since the daemon was started, ``lastSeconds``, ``meanSeconds`` and ``maxSeconds``.
+        resource_manager: null if none is registered; left out for a limited reader.
+    """
+
+    sequence: int
+    term: str = ""
+    instance: str = ""
+    reason: str = ""
+    missing_queues: list[str] = []
+    partitions: list[PartitionStatus]
+    cycles: Mapping[str, Mapping[str, int | float]] = {}
+    resource_manager: RegisteredResourceManager | UnsetType | None = UNSET
+
+
+class Events(Message, frozen=True, kw_only=True):
+    events: list[EventRecord]
+
+
+class Bookmark(Message, frozen=True, kw_only=True):
+    """All wanted events up to ``sequence`` were sent; ``term`` is the present one of the daemon, to which this number belongs.
+
+    ``instance`` is the same text, for clients of version 0.2.
+    ``missing_queues``, in the confirmation of a subscription, are those of its queues that do not exist yet.
+    """
+
+    sequence: int
+    term: str = ""
+    instance: str = ""
+    missing_queues: list[str] = []
+
+
+class Lagged(Message, frozen=True, kw_only=True):
+    """The events ``from_`` to ``to`` (inclusive) are lost for this subscriber."""
+
+    from_: int
+    to: int
+
+
+class Configuration(Message, frozen=True, kw_only=True):
+    """The queue configuration in force: the text as it was read, and its checksum (CF-12)."""
+
+    config: str
+    checksum: str
+
+
+class HealthCheck(Part, frozen=True):
+    """One check; ``problem`` says what is wrong, and is "" if it has succeeded."""
+
+    name: str
+    description: str
+    problem: str = ""
+
+
+class Health(Message, frozen=True, kw_only=True):
+    """The checks of the last 30 s; the daemon is healthy if all have succeeded.
+
+    ``resource_manager`` is as in ``Snapshot``, and no check: the daemon is well while it is away.
+    """
+
+    healthy: bool
+    checks: list[HealthCheck]
+    resource_manager: RegisteredResourceManager | UnsetType | None = UNSET
+
+
+class UsageRow(Part, frozen=True):
+    """Resource-seconds of what was asked for; the other columns are empty.
+
+    Attributes:
+        day: a date such as ``2026-01-31``, in UTC.
+        allocated, waited: what tasks have used, and what asks have waited for; in base units times seconds. An amount beyond 64
+            bits is a text of its digits.
+        lost: the part of ``allocated`` that preempted tasks have used.
+    """
+
+    day: str = ""
+    queue: str = ""
+    user: str = ""
+    group: str = ""
+    application: str = ""
+    allocated: Mapping[str, int | str] = {}
+    waited: Mapping[str, int | str] = {}
+    lost: Mapping[str, int | str] = {}
+
+
+class Usage(Message, frozen=True, kw_only=True):
+    """The use and the waiting up to now; the rows are in no order."""
+
+    rows: list[UsageRow]
+
+
+FeedMessage = Snapshot | Events | Bookmark | Lagged | Configuration | Health | Usage | ErrorResponse | JournalStatus
