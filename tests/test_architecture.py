@@ -91,7 +91,6 @@ CLAUSES = re.compile(
 )
 #: Functions whose options are given by name.
 OPENERS = {
-    ("client/connection.py", "open_connection"),
     ("client/follower.py", "follow"),
     ("client/resource_manager.py", "connect"),
     ("sim/direct.py", "__init__"),

@@ -19,6 +19,7 @@ from trio_websocket import ConnectionClosed
 from ykactor.access.limits import IdentityLimits, Limits
 from ykactor.client import Disconnected
 from ykactor.client.connection import open_connection
+from ykactor.client.login import Login
 from ykactor.core.messages.facts import Audited, Fact
 from ykactor.core.messages.submissions import RefuseEntry, Submission
 from ykactor.surfaces.admission.access_control import AccessControl
@@ -44,7 +45,7 @@ async def daemon_with(own: str, **options: Any) -> AsyncIterator[tuple[FakeDaemo
 
 @asynccontextmanager
 async def line_to(daemon: FakeDaemon, path: str = "/v1/rm", name: str = "rm") -> AsyncIterator[Line]:
-    async with open_connection(daemon.url, path, headers=[(b"Authorization", f"Bearer {SECRETS[name]}".encode())]) as connection:
+    async with open_connection(daemon.url, path, login=Login(SECRETS[name])) as connection:
         yield Line(connection)
 
 

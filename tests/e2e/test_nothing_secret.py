@@ -11,6 +11,7 @@ import trio
 from callers import SECRETS, jwt_of, keys, tokens_of
 from daemon import run_command
 from daemonhere import serving
+from shown import Shown
 from trio_websocket import ConnectionClosed, HandshakeError
 
 from ykactor.actors.clock import system_ns
@@ -46,7 +47,7 @@ async def talk(url: str, path: str, header: tuple[bytes, bytes], *messages: dict
     """Send messages; what came back within some time, and how the connection ended."""
     received: list[bytes] = []
     try:
-        async with open_connection(url, path, headers=[header]) as connection:
+        async with open_connection(url, path, login=Shown(others=(header,))) as connection:
             for message in messages:
                 await connection.send_message(msgspec.json.encode(message).decode())
             with trio.move_on_after(0.3):

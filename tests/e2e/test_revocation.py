@@ -21,6 +21,7 @@ from ykactor.access.model import Role
 from ykactor.actors.commands import Intake
 from ykactor.actors.mailbox import Mailbox
 from ykactor.client.connection import open_connection
+from ykactor.client.login import Login
 from ykactor.core.messages.submissions import AddApplication, Submission
 from ykactor.surfaces.admission.access_control import PROOF_GONE, RIGHTS_SHRANK, AccessControl
 from ykactor.surfaces.admission.caller import Caller
@@ -84,7 +85,7 @@ class Line:
 
 @asynccontextmanager
 async def line_to(daemon: FakeDaemon, path: str, bearer: str) -> AsyncIterator[Line]:
-    async with open_connection(daemon.url, path, headers=[(b"Authorization", f"Bearer {bearer}".encode())]) as connection:
+    async with open_connection(daemon.url, path, login=Login(bearer)) as connection:
         yield Line(connection)
 
 

@@ -10,6 +10,7 @@ from trio_websocket import ConnectionClosed, WebSocketConnection
 
 from ykactor.client import RequestRefused, connect
 from ykactor.client.connection import open_connection
+from ykactor.client.login import Login
 from ykactor.surfaces.admission.access_control import PROOF_GONE
 
 TEXT = "identities: [{name: dashboard, roles: [reader]}]\n"
@@ -30,8 +31,7 @@ async def test_a_token_from_its_making_to_its_end(file: Path) -> None:
         with pytest.raises(RequestRefused, match="NOT_AUTHENTICATED"):
             async with open_connection(daemon.url, "/v1/feed"):
                 pass
-        header = (b"Authorization", f"Bearer {secret}".encode())
-        async with open_connection(daemon.url, "/v1/feed", headers=[header]) as connection:
+        async with open_connection(daemon.url, "/v1/feed", login=Login(secret)) as connection:
             await connection.send_message('{"type": "Subscribe", "from": "now"}')
             assert "Bookmark" in await connection.get_message()
             daemon.process.send_signal(signal.SIGHUP)

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 import trio
 from doubles import counted, running_daemon
+from shown import Shown
 from trio_websocket import ConnectionClosed
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, Request, TextMessage
@@ -93,10 +94,10 @@ async def test_what_a_resource_manager_tells_of_itself_is_kept():
         ("/", {}, 404),
         ("/v1/nothing", {}, 404),
         ("/v1/rm", {"subprotocols": ["soap"]}, 400),
-        ("/v1/rm", {"headers": [(b"Origin", b"http://evil.example")]}, 403),
-        ("/v1/feed", {"headers": [(b"Origin", b"null")]}, 403),
-        ("/v1/feed", {"headers": [(b"Origin", b"http://[broken")]}, 403),
-        ("/v1/feed", {"headers": [(b"Origin", b"\xff\xfe")]}, 400),
+        ("/v1/rm", {"login": Shown(others=((b"Origin", b"http://evil.example"),))}, 403),
+        ("/v1/feed", {"login": Shown(others=((b"Origin", b"null"),))}, 403),
+        ("/v1/feed", {"login": Shown(others=((b"Origin", b"http://[broken"),))}, 403),
+        ("/v1/feed", {"login": Shown(others=((b"Origin", b"\xff\xfe"),))}, 400),
     ],
 )
 async def test_refused_handshakes(path, options, status):
@@ -112,7 +113,8 @@ async def test_refused_handshakes(path, options, status):
 async def test_page_of_the_same_host_may_connect():
     """The daemon's own pages have another port but the same host."""
     async with running_daemon() as daemon:
-        async with client(daemon, "/v1/feed?x=1", headers=[(b"Origin", b"http://127.0.0.1:9080")]) as page:
+        own = Shown(others=((b"Origin", b"http://127.0.0.1:9080"),))
+        async with client(daemon, "/v1/feed?x=1", login=own) as page:
             await page.send({"type": "Subscribe", "from": "snapshot"})
             assert (await page.receive())["type"] == "Snapshot"
 

@@ -52,12 +52,12 @@ allows it, because whoever is on the way could read it. ``tls=tls_context(ca="ca
 """
 
 from ykactor.client.errors import Disconnected, Refused, RequestRefused, SessionReplaced
-from ykactor.client.follower import FollowedMessage, Follower, follow
+from ykactor.client.follower import FollowedMessage, Follower, SubscriptionOptions, follow
 from ykactor.client.kept import KeptSession, Refusal, keep_registered
-from ykactor.client.login import tls_context
+from ykactor.client.login import LoginOptions, tls_context
 from ykactor.client.operator import Operator, check_health, operate, read_configuration, read_usage
 from ykactor.client.quantities import cores, gib
-from ykactor.client.resource_manager import Answered, ResourceManager, connect
+from ykactor.client.resource_manager import Answered, RegistrationOptions, ResourceManager, connect
 
 __all__ = [
     "connect",
@@ -66,9 +66,11 @@ __all__ = [
     "keep_registered",
     "KeptSession",
     "Refusal",
+    "RegistrationOptions",
     "follow",
     "Follower",
     "FollowedMessage",
+    "SubscriptionOptions",
     "operate",
     "Operator",
     "read_configuration",
@@ -78,6 +80,7 @@ __all__ = [
     "Refused",
     "RequestRefused",
     "SessionReplaced",
+    "LoginOptions",
     "tls_context",
     "cores",
     "gib",

@@ -30,7 +30,7 @@ CLOSE_S = 2.0
 MESSAGE_BYTES_MAX = 2**28
 #: The number of unread messages after which no more are received, and TCP back pressure stops the daemon.
 WAITING_MAX = 10_000
-
+_LIMITS = {"message_queue_size": WAITING_MAX, "max_message_size": MESSAGE_BYTES_MAX, "receive_buffer_size": 2**16}
 
 #: The codes of refusals that trying again does not change, by the HTTP status.
 _REFUSED = {401: "NOT_AUTHENTICATED", 403: "NOT_PERMITTED"}
@@ -47,7 +47,6 @@ async def open_connection(
     *,
     login: Login | None = None,
     subprotocols: Sequence[str] = (),
-    headers: Sequence[tuple[bytes, bytes]] = (),
     compresses: bool = False,
 ) -> AsyncIterator[WebSocketConnection]:
     """Open a connection to the daemon, which is closed at the end.
@@ -60,7 +59,7 @@ async def open_connection(
         ``/v1/rm``, ``/v1/feed`` or ``/v1/operator``.
     login
         Who this is.
-    subprotocols, headers
+    subprotocols
         Of the handshake.
     compresses : bool
         Whether the daemon may compress its messages.
@@ -81,16 +80,15 @@ async def open_connection(
         with trio.fail_after(CONNECT_S):
             stream = await open_stream(url, shown)
         async with stream, trio.open_nursery() as nursery:
+            extensions = [Deflate(MESSAGE_BYTES_MAX)] if compresses else []
             connection = WebSocketConnection(
                 cast("trio.SocketStream", trio.StapledStream(_Whole(stream), stream)),
-                ExtensibleConnection(ConnectionType.CLIENT, *([Deflate(MESSAGE_BYTES_MAX)] if compresses else [])),
+                ExtensibleConnection(ConnectionType.CLIENT, *extensions),
                 host=host_of(url),
                 path=path,
                 client_subprotocols=subprotocols,
-                client_extra_headers=[*headers, *shown.headers],
-                message_queue_size=WAITING_MAX,
-                max_message_size=MESSAGE_BYTES_MAX,
-                receive_buffer_size=2**16,
+                client_extra_headers=shown.headers,
+                **_LIMITS,
             )
             with trio.fail_after(CONNECT_S):
                 nursery.start_soon(_read, connection)

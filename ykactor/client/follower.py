@@ -10,7 +10,7 @@ from msgspec import structs
 
 from ykactor.client.connection import MessageStream, alongside, encoding_named, is_refused, open_feed
 from ykactor.client.errors import Disconnected, RequestRefused
-from ykactor.client.login import Login, LoginOptions
+from ykactor.client.login import Login, LoginOptions, login_of
 from ykactor.client.reconnecting import OnConnection, ReconnectingSession, silently
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding
@@ -157,24 +157,40 @@ def _description(subscribe: si.Subscribe) -> str:
     return f"{what}, only {only}" if only else what
 
 
+class SubscriptionOptions(LoginOptions, total=False):
+    """The parameters of `follow` that say what is received, with those of `LoginOptions`.
+
+    Parameters
+    ----------
+    pending_asks : bool
+        Whether each `si.Snapshot` names all pending asks: ``pendingAsks`` of its partitions.
+    partitions, queues, applications, kinds : sequence of str
+        Which events to receive; empty means all. A queue includes all queues below it, and has to exist or to be below one
+        that exists; a kind is a type (``APP``) or a detail (``APP_RUNNING``).
+    """
+
+    pending_asks: bool
+    partitions: Sequence[str]
+    queues: Sequence[str]
+    applications: Sequence[str]
+    kinds: Sequence[str]
+
+
 @asynccontextmanager
 async def follow(
     url: str,
     *,
     from_: int | str = "now",
     term: str = "",
-    pending_asks: bool = False,
-    partitions: Sequence[str] = (),
-    queues: Sequence[str] = (),
-    applications: Sequence[str] = (),
-    kinds: Sequence[str] = (),
     encoding: str = "json",
     rng: random.Random | None = None,
     on_connection: OnConnection = silently,
     waits: bool = True,
-    **login: Unpack[LoginOptions],
+    **options: Unpack[SubscriptionOptions],
 ) -> AsyncIterator[Follower]:
     """Follow the event feed. After a lost connection it connects again and resumes, without missing or repeated events.
+
+    See `ykactor.client` for an example.
 
     Parameters
     ----------
@@ -186,11 +202,6 @@ async def follow(
         The term of the number ``from_`` (`Follower.term`). A daemon whose history does not have this number of this term, because
         it has no journal, has lost something, or goes on from a copy of its state directory, answers with its present state.
         Empty: not checked.
-    pending_asks : bool
-        Whether each `si.Snapshot` names all pending asks: ``pendingAsks`` of its partitions.
-    partitions, queues, applications, kinds : sequence of str
-        Which events to receive; empty means all. A queue includes all queues below it, and has to exist or to be below one
-        that exists; a kind is a type (``APP``) or a detail (``APP_RUNNING``).
     encoding : {"json", "msgpack"}
     rng : random.Random, optional
         For the random pauses between attempts to connect, so that many followers do not connect at the same time.
@@ -199,8 +210,8 @@ async def follow(
         with whether events may be missing.
     waits : bool
         Whether to wait for up to ``FIRST_CONNECT_S`` (5 s) for a daemon that does not listen yet.
-    token, tls, insecure
-        How to show who this is: see `LoginOptions`.
+    **options
+        What is received, and who this is: see `SubscriptionOptions` and `LoginOptions`.
 
     Yields
     ------
@@ -211,22 +222,17 @@ async def follow(
         which has the reason, and events may be missing.
         Iteration raises `Disconnected` if the first connection fails, and `RequestRefused` if the subscription is wrong or the
         daemon does not let this one in, or any more.
-
-    Examples
-    --------
-    See `ykactor.client`.
     """
     subscribe = si.Subscribe(
         from_=from_,
         term=term,
-        pending_asks=pending_asks,
-        partitions=list(partitions),
-        queues=list(queues),
-        applications=list(applications),
-        kinds=list(kinds),
+        pending_asks=options.get("pending_asks", False),
+        partitions=list(options.get("partitions", ())),
+        queues=list(options.get("queues", ())),
+        applications=list(options.get("applications", ())),
+        kinds=list(options.get("kinds", ())),
     )
-    wait_s = FIRST_CONNECT_S if waits else 0.0
-    connecting = Connecting(url, Login(**login), encoding_named(encoding), wait_s)
+    connecting = Connecting(url, login_of(options), encoding_named(encoding), FIRST_CONNECT_S if waits else 0.0)
     follower = Follower(connecting, subscribe, rng or random.Random(), on_connection)
     async with alongside(follower.run):
         await follower.begun.wait()

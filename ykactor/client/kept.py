@@ -1,7 +1,7 @@
 """A resource manager that stays registered: it connects again, resumes, and registers afresh when it has to."""
 
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import NamedTuple, Unpack
@@ -11,26 +11,14 @@ from msgspec import structs
 
 from ykactor.client.connection import alongside
 from ykactor.client.errors import Disconnected, RequestRefused, SessionReplaced
-from ykactor.client.login import LoginOptions
 from ykactor.client.reconnecting import OnConnection, ReconnectingSession, silently
 from ykactor.client.requests import Part, new_ids, parts_of
-from ykactor.client.resource_manager import BeforeRegistering, ResourceManager, Sender, connect, handed_back
+from ykactor.client.resource_manager import RegistrationOptions, ResourceManager, Sender, connect, handed_back
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 
 #: A part of the request has taken effect (SC-157).
 _INTERRUPTED = "INTERRUPTED"
-
-
-class RegistrationOptions(LoginOptions, total=False):
-    """The parameters of `connect` that are the same at each connection, beside the id of the resource manager."""
-
-    answers_predicates: bool
-    wants_scheduling_states: bool
-    epoch: int
-    version: str
-    build_info: Mapping[str, str] | None
-    before_registering: BeforeRegistering | None
 
 
 #: `connect` without what changes from time to time.
@@ -220,13 +208,13 @@ async def keep_registered(
     config: Callable[[], str] = _no_config,
     rng: random.Random | None = None,
     on_connection: OnConnection = silently,
-    **registration: Unpack[RegistrationOptions],
+    **options: Unpack[RegistrationOptions],
 ) -> AsyncIterator[KeptSession]:
     """Register as a resource manager and stay registered. The daemon may come later, be away, or begin with nothing.
 
     Parameters
     ----------
-    url, rm_id, answers_predicates, wants_scheduling_states, epoch, version, build_info
+    url, rm_id
         As of `connect`.
     config : callable, optional
         Called at each fresh registration; returns the queue configuration that is in force before anything else is handled. If
@@ -235,10 +223,8 @@ async def keep_registered(
         For the random pauses between attempts to connect.
     on_connection : callable
         Called with a sentence when it is registered, has resumed, and when there is no connection.
-    before_registering : callable, optional
-        As of `connect`, at each connection. What it raises ends the session, and is raised in an exception group.
-    token, tls, insecure
-        How to show who this is: see `LoginOptions`.
+    **options
+        As of `connect`. What ``before_registering`` raises ends the session, and is raised in an exception group.
 
     Yields
     ------
@@ -264,7 +250,7 @@ async def keep_registered(
                     case si.AllocationResponse(new=new):
                         ...
     """
-    register = partial(connect, url, rm_id=rm_id, **registration)
+    register = partial(connect, url, rm_id=rm_id, **options)
     session = KeptSession(register, config, rng or random.Random(), on_connection)
     async with alongside(session.run):
         yield session

@@ -12,8 +12,10 @@ _TOKEN = re.compile(r"[\x21-\x7e]{1,8192}")
 
 
 class LoginOptions(TypedDict, total=False):
-    """The parameters of `connect` and `follow` about this.
+    """The parameters of `connect`, `follow` and others that say who this is.
 
+    Parameters
+    ----------
     token : str
         A token or a JWT, by which the daemon knows who this is.
     tls : ssl.SSLContext
@@ -25,6 +27,11 @@ class LoginOptions(TypedDict, total=False):
     token: str
     tls: ssl.SSLContext | None
     insecure: bool
+
+
+def login_of(options: LoginOptions) -> "Login":
+    """The login of a session that has these options."""
+    return Login(options.get("token", ""), options.get("tls"), options.get("insecure", False))
 
 
 class Login(Struct, frozen=True):

@@ -11,7 +11,7 @@ from trio_websocket import WebSocketConnection
 
 from ykactor.client.connection import MessageStream, OnJournal, open_connection, open_feed
 from ykactor.client.errors import RequestRefused
-from ykactor.client.login import Login, LoginOptions
+from ykactor.client.login import LoginOptions, login_of
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 
@@ -81,7 +81,7 @@ async def operate(url: str, *, on_journal: OnJournal = lambda _: None, **login: 
         async with operate("ws://127.0.0.1:9081") as operator:
             await operator.request(si.NodeRequest(nodes=[si.NodeInfo(node_id="n1", action="DRAIN_NODE")]))
     """
-    async with open_connection(url, "/v1/operator", login=Login(**login), subprotocols=[JSON.name]) as connection:
+    async with open_connection(url, "/v1/operator", login=login_of(login), subprotocols=[JSON.name]) as connection:
         yield Operator(connection, on_journal)
 
 
@@ -144,7 +144,7 @@ async def read_usage(
 async def _answer(
     url: str, question: si.ReadConfiguration | si.CheckHealth | si.ReadUsage, login: LoginOptions, kind: type[A]
 ) -> A:
-    async with open_feed(url, Login(**login)) as stream:
+    async with open_feed(url, login_of(login)) as stream:
         await stream.send(question)
         answer = await stream.receive_feed()
     assert isinstance(answer, kind), "it is the only answer"

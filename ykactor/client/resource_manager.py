@@ -13,7 +13,7 @@ from trio_websocket import WebSocketConnection
 
 from ykactor.client.connection import MessageStream, OnJournal, encoding_named, open_connection, term_of
 from ykactor.client.errors import Refused
-from ykactor.client.login import Login, LoginOptions
+from ykactor.client.login import LoginOptions, login_of
 from ykactor.client.requests import Part, SentRequest, attribute, new_ids, parts_of, whole
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding
@@ -271,6 +271,37 @@ def handed_back(allocation: si.Allocation) -> si.AllocationRequest:
     return si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=[release]))
 
 
+class RegistrationOptions(LoginOptions, total=False):
+    """The parameters of `connect` and `keep_registered` that say what registers, with those of `LoginOptions`.
+
+    Parameters
+    ----------
+    answers_predicates : bool
+        Whether each `si.PredicatesRequest` that iteration yields will be answered with `ResourceManager.answer`.
+    wants_scheduling_states : bool
+        Whether iteration shall yield a `si.SchedulingStateResponse` when it is new why asks wait (rule AP-146).
+    epoch : int
+        The number of this process, if several of this `rm_id` take over from each other: each has a higher one than that
+        before it, such as the number of transitions of a lease. The daemon refuses a lower one than it has seen, so that a
+        process that was replaced cannot come back.
+    version : str
+        The version of the resource manager.
+    build_info : mapping of str, optional
+        What else is known of it, which `/ws/v1/clusters` shows. The keys of Apache YuniKorn are ``buildVersion``, ``buildDate``,
+        ``arch``, ``coreSHA``, ``siSHA`` and ``shimSHA``; its web UI shows the first two.
+    before_registering : callable, optional
+        Called with the term of the daemon when the connection is open; what it raises ends the connection, and nothing is
+        registered. The term is "" if the daemon does not tell it, as one of version 0.2.
+    """
+
+    answers_predicates: bool
+    wants_scheduling_states: bool
+    epoch: int
+    version: str
+    build_info: Mapping[str, str] | None
+    before_registering: BeforeRegistering | None
+
+
 @asynccontextmanager
 async def connect(
     url: str,
@@ -280,16 +311,10 @@ async def connect(
     config: str = "",
     resume_from: int | Literal["now"] | None = None,
     term: str = "",
-    answers_predicates: bool = False,
-    wants_scheduling_states: bool = False,
-    epoch: int = 0,
-    version: str = "",
-    build_info: Mapping[str, str] | None = None,
     on_journal: OnJournal | None = None,
-    before_registering: BeforeRegistering | None = None,
-    **login: Unpack[LoginOptions],
+    **options: Unpack[RegistrationOptions],
 ) -> AsyncIterator[ResourceManager]:
-    """Register as a resource manager.
+    """Register as a resource manager. See `ykactor.client` for an example.
 
     Parameters
     ----------
@@ -307,27 +332,11 @@ async def connect(
     term : str
         The term of this number (`ResourceManager.term`). A daemon that goes on from another copy of its state directory has
         other messages with the same numbers, and refuses it. Without it only a daemon that has not been restarted goes on.
-    answers_predicates : bool
-        Whether each `si.PredicatesRequest` that iteration yields will be answered with `ResourceManager.answer`.
-    wants_scheduling_states : bool
-        Whether iteration shall yield a `si.SchedulingStateResponse` when it is new why asks wait (rule AP-146).
-    epoch : int
-        The number of this process, if several of this `rm_id` take over from each other: each has a higher one than that
-        before it, such as the number of transitions of a lease. The daemon refuses a lower one than it has seen, so that a
-        process that was replaced cannot come back.
-    version : str
-        The version of the resource manager.
-    build_info : mapping of str, optional
-        What else is known of it, which `/ws/v1/clusters` shows. The keys of Apache YuniKorn are ``buildVersion``, ``buildDate``,
-        ``arch``, ``coreSHA``, ``siSHA`` and ``shimSHA``; its web UI shows the first two.
     on_journal : callable, optional
         Called with each `si.JournalStatus` when it arrives, also while this registration waits for the journal of the daemon.
         Without it, iteration yields them.
-    before_registering : callable, optional
-        Called with the term of the daemon when the connection is open; what it raises ends the connection, and nothing is
-        registered. The term is "" if the daemon does not tell it, as one of version 0.2.
-    token, tls, insecure
-        How to show who this is: see `LoginOptions`.
+    **options
+        What registers, and who this is: see `RegistrationOptions` and `LoginOptions`.
 
     Raises
     ------
@@ -337,28 +346,22 @@ async def connect(
         registered. ``NOT_AUTHENTICATED``, ``NOT_PERMITTED``: the daemon does not let this one in.
     Disconnected
         Raised here, or later by the methods of the session.
-
-    Examples
-    --------
-    See `ykactor.client`.
     """
     chosen = encoding_named(encoding)
-    async with open_connection(url, "/v1/rm", login=Login(**login), subprotocols=[chosen.name]) as connection:
-        if before_registering is not None:
+    async with open_connection(url, "/v1/rm", login=login_of(options), subprotocols=[chosen.name]) as connection:
+        if (before_registering := options.get("before_registering")) is not None:
             before_registering(term_of(connection))
         session = ResourceManager(connection, chosen, resume_from if isinstance(resume_from, int) else 0, on_journal)
-        registered = await session.request(
-            si.RegisterResourceManagerRequest(
-                rm_id=rm_id,
-                config=config,
-                resume_from=UNSET if resume_from is None else resume_from,
-                term=term,
-                answers_predicates=answers_predicates,
-                wants_scheduling_states=wants_scheduling_states,
-                epoch=epoch,
-                version=version,
-                build_info=build_info or {},
-            )
+        registration = si.RegisterResourceManagerRequest(
+            rm_id=rm_id,
+            config=config,
+            resume_from=UNSET if resume_from is None else resume_from,
+            term=term,
+            answers_predicates=options.get("answers_predicates", False),
+            wants_scheduling_states=options.get("wants_scheduling_states", False),
+            epoch=options.get("epoch", 0),
+            version=options.get("version", ""),
+            build_info=options.get("build_info") or {},
         )
-        session.term = registered.term
+        session.term = (await session.request(registration)).term
         yield session
