@@ -28,7 +28,8 @@ from ykactor.core.values.parts import finished
 from ykactor.journal.reading import Reader
 from ykactor.surfaces.admission.access_control import AccessControl
 from ykactor.surfaces.cli.main import main
-from ykactor.surfaces.cli.serve import Keeping, clock_after, kept_state
+from ykactor.surfaces.cli.serve import clock_after, kept_state
+from ykactor.surfaces.cli.state_options import Keeping
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.surfaces.files.recovery import recover
 from ykactor.surfaces.net.systemd import Notifier

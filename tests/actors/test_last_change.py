@@ -29,7 +29,8 @@ from ykactor.core.messages.submissions import AddApplication, UpdateNode
 from ykactor.core.turn.scheduler import Decide
 from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName
 from ykactor.surfaces.admission.caller import Caller
-from ykactor.surfaces.cli.serve import Keeping, kept_state
+from ykactor.surfaces.cli.serve import kept_state
+from ykactor.surfaces.cli.state_options import Keeping
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.surfaces.files import watcher
 from ykactor.surfaces.files.state_dir import StateDir

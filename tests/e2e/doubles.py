@@ -142,6 +142,7 @@ class FakeDaemon:
         self.config = SchedulerConfig(partitions=(), checksum="sum", text="")
         self.terms = Terms.first()
         self.turns = None
+        self.standbys = None
         self.configs: list[str] = []
         #: Held while a configuration is read: who holds it delays all of them.
         self.reading = trio.Lock()

@@ -16,7 +16,7 @@ from ykactor.access.model import Role
 from ykactor.access.permissions import TABLE
 from ykactor.surfaces.admission.access_control import AccessControl
 from ykactor.surfaces.admission.caller import Admit, Caller
-from ykactor.surfaces.admission.slots import SESSION_ROLES, TURNS_PATH
+from ykactor.surfaces.admission.slots import SESSION_ROLES
 from ykactor.surfaces.sessions.websocket import RequestHead
 
 UNKNOWN = "yk_" + "u" * 43
@@ -161,9 +161,9 @@ async def test_two_bearers(headers: tuple[str, ...], is_let_in: bool) -> None:
 @pytest.mark.parametrize("path", SESSION_ROLES)
 @pytest.mark.parametrize("headers", [(), (bearer(UNKNOWN),), (f"Sec-WebSocket-Protocol: ykactor.bearer.{UNKNOWN}",)])
 async def test_without_an_access_file(path: str, headers: tuple[str, ...]) -> None:
-    """SE-1: everybody is let in by every path, whatever is shown; but there are no turns without a journal (SE-100)."""
+    """SE-1: everybody is let in by every path, whatever is shown; but nothing is copied without a journal (SE-100)."""
     async with running_daemon() as daemon:
-        assert status_of(await response(daemon, *headers, path=path)) == (503 if path == TURNS_PATH else 101)
+        assert status_of(await response(daemon, *headers, path=path)) == (503 if SESSION_ROLES[path] is Role.REPLICA else 101)
 
 
 async def test_who_is_let_in_learns_more() -> None:
@@ -176,7 +176,7 @@ async def test_who_is_let_in_learns_more() -> None:
 
 
 def test_every_door_has_messages() -> None:
-    """SE-62: the role of each path is one for which the table has entries; a replica sends nothing."""
+    """SE-62: the role of each path is one for which the table has entries; a replica asks for nothing."""
     assert all(any(role in by_role for by_role in TABLE.values()) for role in SESSION_ROLES.values() if role is not Role.REPLICA)
 
 

@@ -18,7 +18,8 @@ from ykactor.actors.clock import system_ns
 from ykactor.client import Disconnected, RequestRefused
 from ykactor.client.connection import open_connection
 from ykactor.journal.reading import Reader
-from ykactor.surfaces.cli.serve import Keeping, kept_state, make_daemon
+from ykactor.surfaces.cli.serve import kept_state, make_daemon
+from ykactor.surfaces.cli.state_options import Keeping
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.surfaces.files.access_file import AccessFile
 from ykactor.wire import queuefile

@@ -10,6 +10,7 @@ from ykactor.actors.health import HealthChecks
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxRegistry
 from ykactor.actors.partition import Standing
+from ykactor.actors.standbys import Standbys
 from ykactor.actors.turn_stream import TurnStream
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import SchedulerConfig
@@ -59,6 +60,10 @@ class Gateway(Protocol):
     @property
     def turns(self) -> TurnStream | None:
         """The stream of turns; None without a journal."""
+
+    @property
+    def standbys(self) -> Standbys | None:
+        """The standbys of the journal; None without one."""
 
     @property
     def manual(self) -> bool:

@@ -148,6 +148,16 @@ MESSAGES_MAX = 5_000
 BYTES_MAX = 2**26
 
 
+class Confirming(Protocol):
+    """Others that have to have what is committed before it is durable (``standbys.Standbys``)."""
+
+    def committed(self) -> bool:
+        """Tell of a commit, and whether ``confirmed`` has to be waited for."""
+
+    async def confirmed(self, stall: Callable[[str], None]) -> None:
+        """Return when what was committed is durable; ``stall`` is called with a sentence if that takes longer than it should."""
+
+
 class Reader(Protocol):
     """Shows to others what is durable, and nothing else."""
 
@@ -259,6 +269,7 @@ class Journal:
         now_ns: the present Unix time.
         last_event, last_message: the numbers of the newest event and message in the store.
         history: how much of the history is kept; by default all of it.
+        standbys: those that have to have it too; None: it is enough that it is in the store.
 
     Attributes:
         history: the same, with what was written.
@@ -276,6 +287,7 @@ class Journal:
         last_event: int = 0,
         last_message: int = 0,
         history: History | None = None,
+        standbys: Confirming | None = None,
     ) -> None:
         self.encode = encode
         self.history = History() if history is None else history
@@ -283,6 +295,7 @@ class Journal:
         self.commit_times = Histogram()
         self.tidied_ns: int | None = None
         self._store = store
+        self._standbys = standbys
         self._now_ns = now_ns
         self._gathered = _Group(Batch(last_event + 1, last_message + 1))
         self._committing: _Group | None = None
@@ -468,8 +481,10 @@ class Journal:
                 await trio.sleep(pause_s)
                 pause_s = min(2 * pause_s, RETRY_MAX_S)
             else:
-                self._resume()
-                return
+                break
+        if self._standbys is not None and self._standbys.committed():
+            await self._standbys.confirmed(lambda reason: self._stall(reason, self._now_ns()))
+        self._resume()
 
     async def _tidy(self) -> None:
         with self._timer.watched(), suppress(NotWrittenError):  # the next commit finds it out too

@@ -30,7 +30,9 @@ CLOSE_S = 2.0
 MESSAGE_BYTES_MAX = 2**28
 #: The number of unread messages after which no more are received, and TCP back pressure stops the daemon.
 WAITING_MAX = 10_000
-_LIMITS = {"message_queue_size": WAITING_MAX, "max_message_size": MESSAGE_BYTES_MAX, "receive_buffer_size": 2**16}
+#: The same of paths with large messages.
+_WAITING_OF = {"/v1/journal": 16}
+_LIMITS = {"max_message_size": MESSAGE_BYTES_MAX, "receive_buffer_size": 2**16}
 
 #: The codes of refusals that trying again does not change, by the HTTP status.
 _REFUSED = {401: "NOT_AUTHENTICATED", 403: "NOT_PERMITTED"}
@@ -56,7 +58,7 @@ async def open_connection(
     url : str
         ``ws://HOST:PORT``, ``wss://HOST:PORT`` or ``unix:PATH``.
     path : str
-        ``/v1/rm``, ``/v1/feed`` or ``/v1/operator``.
+        ``/v1/rm``, ``/v1/feed``, ``/v1/operator``, ``/v1/turns`` or ``/v1/journal``.
     login
         Who this is.
     subprotocols
@@ -88,6 +90,7 @@ async def open_connection(
                 path=path,
                 client_subprotocols=subprotocols,
                 client_extra_headers=shown.headers,
+                message_queue_size=_WAITING_OF.get(path, WAITING_MAX),
                 **_LIMITS,
             )
             with trio.fail_after(CONNECT_S):

@@ -18,10 +18,13 @@ from msgspec import Struct
 from ykactor.journal.errors import JournalError, NotWrittenError
 from ykactor.journal.terms import Term
 
+#: Who writes to a journal: a daemon what it decides, a standby what a daemon has written.
+Holder = Literal["daemon", "standby"]
+
 
 @contextmanager
-def locked(directory: Path) -> Iterator[None]:
-    """Hold the directory for one daemon; it is created with mode 0700 if it is missing.
+def locked(directory: Path, holder: Holder = "daemon") -> Iterator[None]:
+    """Hold the directory for one process; it is created with mode 0700 if it is missing.
 
     The lock is the kernel's (``flock``): it cannot be left behind. Its file is never removed, and only tells who holds it.
 
@@ -34,12 +37,13 @@ def locked(directory: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.pread(file, 20, 0).decode(errors="replace").strip()
+            number, _, other = os.pread(file, 40, 0).decode(errors="replace").partition("\n")
+            kind = "a standby, " if other.startswith("standby") else ""
             raise NotWrittenError(
-                f"{directory}: found it in use by process {holder}, expected one daemon for each state directory; "
+                f"{directory}: found it in use by {kind}process {number.strip()}, expected one daemon for each state directory; "
                 "end that process, or use another directory"
             ) from None
-        os.pwrite(file, b"%-19d\n" % os.getpid(), 0)
+        os.pwrite(file, b"%-19d\n%-9s\n" % (os.getpid(), holder.encode()), 0)
         yield
     finally:
         os.close(file)

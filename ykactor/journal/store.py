@@ -4,17 +4,18 @@ All methods block; ``open``, ``commit``, ``checkpoint``, ``trim`` and ``close`` 
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import chain, islice, repeat
 from pathlib import Path
 
 from ykactor.journal import schema
+from ykactor.journal.copying import attach, take_over
 from ykactor.journal.errors import DiskError, JournalError, damaged, explained, write_error
-from ykactor.journal.files import Durability, Seen, WatchedFiles, Witness, locked, sync
+from ykactor.journal.files import Durability, Holder, Seen, WatchedFiles, Witness, locked, sync
 from ykactor.journal.reading import base_bytes
-from ykactor.journal.terms import TERMS_MAX, Beginning, Term, Terms, read_beginnings, write_beginning
-from ykactor.journal.transaction import Batch, LogRow, base_columns, mention_columns, packed_messages, packed_turns, record_crc
+from ykactor.journal.terms import TERMS_MAX, Beginning, Term, Terms, read_beginnings, write_beginning, write_beginnings
+from ykactor.journal.transaction import Batch, LogRow, Transaction, record_crc
 
 #: The write-ahead log is copied into the database when it has grown by so much; 30 ms, during which nothing is committed.
 CHECKPOINT_BYTES = 16 << 20
@@ -42,7 +43,7 @@ class Store:
     Attributes:
         number: the newest transaction; 0 if there is none.
         last_event, last_message: the numbers of the newest event and message when it was opened.
-        terms: of this history; the present one has begun with ``open``, and is durable as a transaction is.
+        beginnings: of the newest terms of this history, the oldest first; none in a journal that has never been written.
         loss: a sentence that says which transactions were lost since the last run, or may have been; "" if none. It is said
             again by the next ``open`` if nothing is committed.
     """
@@ -60,21 +61,19 @@ class Store:
         self._wal_bytes = self._wal_size()
         ((page_bytes,),) = connection.execute("PRAGMA page_size")
         self._files = WatchedFiles(path, self._wal, page_bytes)
-        row = _newest(connection, path)
-        self.number = 0 if row is None else row.number
-        self.last_event = 0 if row is None else row.first_event + row.events_count - 1
-        self.last_message = 0 if row is None else row.first_message + row.messages_count - 1
-        self._end_byte = 0 if row is None else row.end_byte + base_bytes(connection, row.number)
+        self.number = self.last_event = self.last_message = self._end_byte = 0
+        self._read_newest()
         schema.created_ns(connection, path)  # that it can be read
-        known = read_beginnings(connection, path)
-        self.loss = seen.loss(self.number, [beginning.term for beginning in known])
-        self.terms = self._begin_term(known, seen)
+        self.beginnings = read_beginnings(connection, path)
+        self.loss = seen.loss(self.number, [beginning.term for beginning in self.beginnings])
         #: The term of the newest transaction.
         self._noted = seen.term
 
     @classmethod
-    def open(cls, directory: Path, durability: Durability, *, now_ns: int) -> "Store":
+    def open(cls, directory: Path, durability: Durability, *, now_ns: int, holder: Holder = "daemon") -> "Store":
         """Opens the journal in the directory; makes both if they are missing.
+
+        A daemon begins a term, which is durable as a transaction is. A standby writes what another journal has written.
 
         Cost: 0.7 s for each GB of the database, for ``PRAGMA quick_check``; and what the disk needs to read it.
 
@@ -82,7 +81,7 @@ class Store:
         """
         path = directory / schema.NAME
         with explained(path), ExitStack() as stack:
-            stack.enter_context(locked(directory))
+            stack.enter_context(locked(directory, holder))
             seen = Seen.of(directory)
             witness = stack.enter_context(closing(Witness(directory, durability)))
             if not path.exists():
@@ -107,6 +106,8 @@ class Store:
             connection.execute(_CHECKPOINT).fetchall()  # a log that begins empty can be watched best
             store = cls(connection, path, witness, seen)
             stack.callback(store._end)
+            if holder == "daemon":
+                store.begin_term()
             store._resources = stack.pop_all()
             return store
 
@@ -117,33 +118,31 @@ class Store:
             NotWrittenError: nothing was written; the same batch may be tried again.
             DiskError: every later call raises it too. Nothing was written, unless somebody has changed the files.
         """
-        number = self.number + 1
-        row = LogRow(
-            number,
-            batch.at_ns,
-            batch.first_event,
-            batch.events_count,
-            batch.first_message,
-            batch.messages_count,
-            self._end_byte,
-            packed_turns(batch.turns),
-            packed_messages(batch.messages),
-            self.terms.present.number,
-        )
-        bases = [base_columns(number, position, state) for position, state in batch.bases.items()]
+        return self.write(self.transaction(batch))
+
+    def transaction(self, batch: Batch) -> Transaction:
+        """The batch as the next transaction, for ``write``."""
+        return Transaction.of(batch, self.number + 1, self._end_byte, self.beginnings[-1].term.number)
+
+    def write(self, transaction: Transaction) -> int:
+        """Write the next transaction, as ``commit``, also one that another journal has written, of the present term.
+
+        Raises:  ValueError if it is not the next one; NotWrittenError, DiskError.
+        """
+        number = transaction.number
+        if number != self.number + 1:
+            raise ValueError(f"found transaction {number}, expected {self.number + 1}")
         with self._transaction():
-            if batch.deletes:
-                self._connection.execute(_DELETE, (_json_array(batch.deletes),))
-            for statement, values in _puts(batch.puts):
+            if transaction.deletes:
+                self._connection.execute(_DELETE, (_json_array(transaction.deletes),))
+            for statement, values in _puts(transaction.puts):
                 self._connection.execute(statement, values)
-            self._connection.execute(_LOG, row.columns())
-            self._connection.executemany(_BASE, bases)
-            if batch.names:
-                self._connection.execute(_MENTION, mention_columns(number, batch.names))
-        self.number, self._end_byte = number, row.end_byte + sum(len(state) for _, _, state, _ in bases)
-        with suppress(OSError):  # the transaction is durable whatever happens to the witness, which the next one writes again
-            self._noted = self.terms.present
-            self._witness.note(number, self._noted)
+            self._connection.execute(_LOG, transaction.log)
+            self._connection.executemany(_BASE, transaction.bases)
+            if transaction.mention is not None:
+                self._connection.execute(_MENTION, transaction.mention)
+        self.number, self._end_byte = number, transaction.end_byte
+        self._note()
         return number
 
     @property
@@ -204,13 +203,53 @@ class Store:
             with suppress(OSError):
                 self._witness.note_end(self.number, self._noted)
 
-    def _begin_term(self, known: list[Beginning], seen: Seen) -> Terms:
-        """Begin a term that is higher than those of the database and of the witness, before anything else is written."""
-        numbers = [beginning.term.number for beginning in known] + ([] if seen.term is None else [seen.term.number])
+    @property
+    def terms(self) -> Terms:
+        """The terms of this history."""
+        return Terms(self.beginnings)
+
+    def begin_term(self) -> None:
+        """Begin a term that is higher than those of the database and of the witness. Raises:  as ``commit``."""
+        numbers = [beginning.term.number for beginning in self.beginnings] + ([] if self._noted is None else [self._noted.number])
         begun = Beginning(Term.after(max(numbers, default=0)), self.number + 1, self.last_event + 1, self.last_message + 1)
         with self._transaction():
             write_beginning(self._connection, begun)
-        return Terms([*known, begun][-TERMS_MAX:])
+        self.beginnings = [*self.beginnings, begun][-TERMS_MAX:]
+
+    # ---- as a standby
+
+    def follow(self, beginnings: Sequence[Beginning]) -> None:
+        """Take over the terms of the history that this journal is the beginning of. Raises:  as ``commit``."""
+        with self._transaction():
+            write_beginnings(self._connection, beginnings)
+        self.beginnings = list(beginnings)
+
+    def take_in(self, copy: Path) -> None:
+        """Take over a copy of the rest of a history (``copying``), in one transaction. Raises:  as ``commit``."""
+        with self._writing():
+            attach(self._connection, copy, "copy")
+        try:
+            with self._transaction():
+                take_over(self._connection)
+        finally:
+            self._connection.execute("DETACH copy")
+        self.beginnings = read_beginnings(self._connection, self._path)
+        self._read_newest()
+        self._note()
+
+    def _read_newest(self) -> None:
+        row = _newest(self._connection, self._path)
+        if row is not None:
+            self.number = row.number
+            self.last_event = row.first_event + row.events_count - 1
+            self.last_message = row.first_message + row.messages_count - 1
+            self._end_byte = row.end_byte + base_bytes(self._connection, row.number)
+
+    def _note(self) -> None:
+        """Note the newest transaction in the witness: it is durable whatever happens to that, which the next one writes again."""
+        with suppress(OSError):
+            self._noted = self.beginnings[-1].term
+            self._witness.note(self.number, self._noted)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

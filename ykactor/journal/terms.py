@@ -25,7 +25,7 @@ _NONCE_BYTES = 8
 
 _BEGUN = "SELECT number, first_transaction, first_event, first_message, nonce, crc FROM term ORDER BY number"
 _BEGIN = "INSERT INTO term(number, first_transaction, first_event, first_message, nonce, crc) VALUES(?, ?, ?, ?, ?, ?)"
-_FORGET = "DELETE FROM term WHERE number <= ?"
+_FORGET = "DELETE FROM term WHERE number NOT IN (SELECT number FROM term ORDER BY number DESC LIMIT ?)"
 
 Kind = Literal["event", "message"]
 
@@ -106,6 +106,27 @@ class Terms:
         ended = f"which has ended with {kind} {last} in this history"
         return f"found {kind} {number} of term {term}, {ended}: the daemon goes on from an older copy"
 
+    def strange(self, number: int, beginnings: Sequence[Beginning]) -> str:
+        """The reason for which a journal is no beginning of this history, as a sentence; "" if it is one.
+
+        Args:
+            number: its newest transaction; the caller knows that this history has as many.
+            beginnings: of its terms, the oldest first.
+        """
+        if not number:
+            return ""
+        common = [beginning for beginning in beginnings if str(beginning.term) in self._ends]
+        if not common:
+            return "it has no term in common with this history"
+        end = self._ends[str(common[-1].term)]
+        if end is not None and number >= end.transaction:
+            last = end.transaction - 1
+            return f"it has transaction {number} of term {common[-1].term}, which has ended with {last} in this history"
+        later = beginnings[-1].term
+        if later != common[-1].term:
+            return f"it has term {later}, which this history does not have: a daemon has written to it"
+        return ""
+
 
 def read_beginnings(connection: sqlite3.Connection, path: Path) -> list[Beginning]:
     """The terms that a journal remembers, the oldest first. Raises:  JournalError if one is damaged, sqlite3.Error."""
@@ -117,7 +138,13 @@ def read_beginnings(connection: sqlite3.Connection, path: Path) -> list[Beginnin
     return found
 
 
+def write_beginnings(connection: sqlite3.Connection, beginnings: Sequence[Beginning]) -> None:
+    """Remember these terms instead of all others. In a transaction of the caller. Raises:  sqlite3.Error."""
+    connection.execute("DELETE FROM term")
+    connection.executemany(_BEGIN, [beginning.columns() for beginning in beginnings])
+
+
 def write_beginning(connection: sqlite3.Connection, beginning: Beginning) -> None:
     """Begin a term, and forget the oldest. In a transaction of the caller. Raises:  sqlite3.Error."""
     connection.execute(_BEGIN, beginning.columns())
-    connection.execute(_FORGET, (beginning.term.number - TERMS_MAX,))
+    connection.execute(_FORGET, (TERMS_MAX,))

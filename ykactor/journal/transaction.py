@@ -1,5 +1,7 @@
 """A transaction: the batch of changes that it writes, its rows as they are stored, and the packed names by which it is found."""
 
+from __future__ import annotations
+
 import struct
 import zlib
 from collections.abc import Iterable
@@ -98,7 +100,7 @@ class LogRow(Struct, frozen=True):
         return *numbers, turns, messages, zlib.crc32(messages, zlib.crc32(turns, zlib.crc32(repr(checked).encode()))), term
 
     @classmethod
-    def of(cls, columns: tuple[Any, ...]) -> "LogRow":
+    def of(cls, columns: tuple[Any, ...]) -> LogRow:
         """The row with these columns of the table; a version before 3 has no term.
 
         Raises:  ValueError if they are not those that were written.
@@ -142,3 +144,61 @@ def crc_of(*columns: int | bytes) -> int:
 def record_crc(key: bytes, data: bytes) -> int:
     """The column ``crc`` of a record."""
     return zlib.crc32(data, zlib.crc32(key))
+
+
+class Transaction(Struct, frozen=True, array_like=True):
+    """The rows of a transaction, which a standby writes as they are (DU-20).
+
+    Attributes:
+        log: the columns of its row in the table ``log``.
+        bases: the columns of each row in ``base``.
+        mention: the columns of its row in ``mention``; None if it is about nothing that has a name.
+        puts, deletes: as in ``Batch``.
+    """
+
+    log: tuple[Any, ...]
+    bases: list[tuple[int, int, bytes, int]]
+    mention: tuple[int, bytes, int] | None
+    puts: dict[bytes, bytes]
+    deletes: set[bytes]
+
+    @classmethod
+    def of(cls, batch: Batch, number: int, first_byte: int, term: int) -> Transaction:
+        """The transaction of a batch; the other arguments as in ``LogRow``."""
+        row = LogRow(
+            number,
+            batch.at_ns,
+            batch.first_event,
+            batch.events_count,
+            batch.first_message,
+            batch.messages_count,
+            first_byte,
+            packed_turns(batch.turns),
+            packed_messages(batch.messages),
+            term,
+        )
+        bases = [base_columns(number, position, state) for position, state in batch.bases.items()]
+        mention = mention_columns(number, batch.names) if batch.names else None
+        return cls(row.columns(), bases, mention, batch.puts, batch.deletes)
+
+    @property
+    def number(self) -> int:
+        """The number of the transaction."""
+        return int(self.log[0])
+
+    @property
+    def end_byte(self) -> int:
+        """The size of all rows and bases up to those of this one."""
+        first_byte, turns, messages = self.log[6:9]
+        return int(first_byte) + len(turns) + len(messages) + sum(len(state) for _, _, state, _ in self.bases)
+
+    def encode(self) -> bytes:
+        """The transaction in msgpack."""
+        return msgspec.msgpack.encode(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Transaction:
+        """The transaction that was encoded. Raises:  ValueError if it is not as it was written."""
+        found = msgspec.msgpack.decode(data, type=cls)
+        LogRow.of(found.log)
+        return found

@@ -24,7 +24,14 @@ RM_PATH = "/v1/rm"
 FEED_PATH = "/v1/feed"
 OPERATOR_PATH = "/v1/operator"
 TURNS_PATH = "/v1/turns"
-SESSION_ROLES = {RM_PATH: Role.RM, FEED_PATH: Role.READER, OPERATOR_PATH: Role.OPERATOR, TURNS_PATH: Role.REPLICA}
+JOURNAL_PATH = "/v1/journal"
+SESSION_ROLES = {
+    RM_PATH: Role.RM,
+    FEED_PATH: Role.READER,
+    OPERATOR_PATH: Role.OPERATOR,
+    TURNS_PATH: Role.REPLICA,
+    JOURNAL_PATH: Role.REPLICA,
+}
 #: Connections of websockets that are in their handshake; connections of the REST API that have not shown whose they are, those of
 #: readers, and those that have asked for metrics only.
 HANDSHAKES_MAX = 4000

@@ -34,14 +34,12 @@ from ykactor.surfaces.cli.exit_codes import first_of
 from ykactor.surfaces.cli.jobs.local import end_signals
 from ykactor.surfaces.cli.options import ADDRESS, ADDRESS_OR_NONE, DEFAULT_ADDRESS, DEFAULT_HTTP, reserves_nodes
 from ykactor.surfaces.cli.serve import (
-    Keeping,
-    StateDirectory,
     kept_state,
     make_daemon,
-    obstacle,
     prepare_descriptors,
     running,
 )
+from ykactor.surfaces.cli.state_options import Keeping, StateDirectory, obstacle
 from ykactor.surfaces.cli.terminal import say, say_lines
 from ykactor.surfaces.cli.urls import DEFAULT_URL
 from ykactor.surfaces.cli.views.showing import take_snapshot

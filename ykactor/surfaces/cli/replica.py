@@ -1,9 +1,10 @@
-"""``ykactor replica``: runs the turns of a daemon as they come, and compares what was decided."""
+"""``ykactor replica``: runs the turns of a daemon as they come, and compares; or keeps its journal, as a standby."""
 
 from __future__ import annotations
 
 import random
 from collections import deque
+from pathlib import Path
 
 import click
 import trio
@@ -23,6 +24,8 @@ from ykactor.surfaces.admission.slots import TURNS_PATH
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.cells import plural, time_text
 from ykactor.surfaces.cli.options import Number, text_or_json
+from ykactor.surfaces.cli.standby import keep_standby
+from ykactor.surfaces.cli.state_options import Keeping, StateDirectory, keeping_options
 from ykactor.surfaces.cli.terminal import on_one_line, say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.history import UnreadableCauseError
@@ -70,14 +73,30 @@ class Status(Struct, rename="camel"):
     show_default=True,
     help="Seconds between two lines that say how far it is.",
 )
+@click.option(
+    "--standby",
+    "is_standby",
+    is_flag=True,
+    help="Run no turns, but keep the journal of the daemon in --state-dir, from which a daemon can go on.",
+)
+@click.option("--state-dir", type=StateDirectory(), help="The directory of a standby, which is new, or has followed this daemon.")
+@keeping_options
 @text_or_json("json: JSON Lines.")
-def command(daemon: Destination, every_s: float, output: str) -> None:
+def command(daemon: Destination, every_s: float, is_standby: bool, state_dir: Path | None, keeping: Keeping, output: str) -> None:
     """Run the turns of the daemon as they come, each with its recorded cause, and compare what was decided, until Ctrl-C.
 
     The daemon needs --state-dir, and this command the same version and the role replica. It begins with the state of each
     partition, which the daemon makes anew for it, at most once a minute. It begins again after a lost connection, and after a
     turn that was decided otherwise, which is printed on standard error; the third of these in an hour ends it with exit code 70.
+
+    With --standby it has each transaction of the daemon on its own disk as soon as the daemon has it. It begins with a copy of
+    what it lacks, and goes on after a lost connection. When the daemon is gone, 'ykactor serve' goes on in this directory.
     """
+    if is_standby != (state_dir is not None):
+        raise click.UsageError("found one of --standby and --state-dir, expected both or none")
+    if state_dir is not None:
+        keep_standby(daemon, keeping.settings(state_dir), every_s, is_json=output == "json")
+        return
     daemon.run(_Command(daemon, every_s, is_json=output == "json").run)
 
 

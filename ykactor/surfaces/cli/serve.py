@@ -6,14 +6,12 @@ import grp
 import logging
 import os
 import signal
-import tempfile
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import partial
-from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -23,9 +21,8 @@ from msgspec import Struct, structs
 from ykactor.actors.clock import Clock
 from ykactor.actors.health import AHEAD_NS
 from ykactor.core.config.model import SchedulerConfig
-from ykactor.core.values.times import DAY_NS, S_NS
-from ykactor.journal.errors import JournalError, NotWrittenError, is_no_room, may_pass
-from ykactor.journal.files import Durability
+from ykactor.core.values.times import S_NS
+from ykactor.journal.errors import JournalError
 from ykactor.surfaces.cli import exit_codes, loop
 from ykactor.surfaces.cli.options import (
     ADDRESS,
@@ -35,19 +32,19 @@ from ykactor.surfaces.cli.options import (
     EXISTING_DIRECTORY,
     EXISTING_FILE,
     Parsed,
-    WholeNumber,
     grouped,
     log_level_option,
     reserves_nodes,
 )
 from ykactor.surfaces.cli.queue_files import DASH, STANDARD_INPUT, NoTextError, name_of, read_watched
+from ykactor.surfaces.cli.state_options import Keeping, StateDirectory, keeping_options, lacking, obstacle, prepare_state_dir
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.surfaces.files.recovery import Recovered
 from ykactor.surfaces.files.regular import write_private
-from ykactor.surfaces.files.state_dir import StateDir, StateSettings, open_state_dir
+from ykactor.surfaces.files.state_dir import StateDir, open_state_dir
 from ykactor.surfaces.log.logs import LOG_CLOSE_S, STANDARD_ERROR, LogWriter, configure, get_logger, log_event
 from ykactor.surfaces.net.descriptors import TooFewDescriptorsError, raise_limit
-from ykactor.surfaces.net.doors import DoorError, DoorSettings, RefusedDoorError, open_doors
+from ykactor.surfaces.net.doors import DoorError, DoorSettings, open_doors
 from ykactor.surfaces.net.systemd import Extension, Notifier
 from ykactor.wire.queuefile.load import ConfigError, load
 
@@ -68,58 +65,6 @@ def prepare_descriptors() -> None:
     """Let the process have enough file descriptors, or end the command."""
     with exit_codes.ending(TooFewDescriptorsError, kind=exit_codes.Refused):
         raise_limit()
-
-
-def obstacle(error: JournalError | DoorError) -> click.ClickException:
-    """The error of a daemon that cannot use its state directory, or cannot listen."""
-    if isinstance(error, NotWrittenError):
-        return exit_codes.Unavailable(str(error))
-    if isinstance(error, JournalError):
-        return exit_codes.FileProblem(str(error))
-    kind = exit_codes.Refused if isinstance(error, RefusedDoorError) else exit_codes.Unavailable
-    return kind(str(error))
-
-
-@contextmanager
-def lacking() -> Iterator[None]:
-    """Ends the command with ``TEMPORARY`` if a file cannot be opened for a reason that may pass."""
-    try:
-        yield
-    except OSError as error:
-        if may_pass(error):
-            raise exit_codes.Unavailable(exit_codes.FileProblem.of(error).message) from None
-        raise
-
-
-def prepare_state_dir(path: Path) -> None:
-    """Make the directory, and find out at the start whether it can be written."""
-    with lacking():
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        with tempfile.TemporaryFile(dir=path) as file:
-            file.write(b"x")  # also on a disk that is full
-            file.flush()
-    except OSError as error:
-        if is_no_room(error):
-            reason = f"found no room on the disk ({error.strerror}); free some, the state is as it was"
-        elif may_pass(error):
-            reason = f"cannot be written at the moment ({error.strerror})"
-        else:
-            reason = f"cannot be written ({error.strerror}), expected a directory that this user may write to"
-        kind = exit_codes.Unavailable if may_pass(error) else exit_codes.FileProblem
-        raise kind(f"{path}: {reason}") from None
-
-
-class StateDirectory(click.Path):
-    """A directory that may be missing. An empty name, as of a variable that is not set, would be the current directory."""
-
-    def __init__(self) -> None:
-        super().__init__(file_okay=False, path_type=Path)
-
-    def convert(self, value: str | PathLike[str], param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if value == "":
-            self.fail("found an empty name, expected a directory", param, ctx)
-        return super().convert(value, param, ctx)
 
 
 def _mode(text: str) -> int:
@@ -147,14 +92,6 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
     return files[0] if files else None
 
 
-class Keeping(Struct, frozen=True):
-    """The failures that a state directory survives, and how much of the history it keeps."""
-
-    durability: Durability = "full"
-    keep_mib: int = 1024
-    keep_days: int = 30
-
-
 class TlsOptions(Struct, frozen=True):
     """The files of TLS, as they are named on the command line."""
 
@@ -178,21 +115,7 @@ class TlsOptions(Struct, frozen=True):
     type=StateDirectory(),
     help="The directory in which all state is kept, so that it survives the end of the daemon; also for a post-mortem report.",
 )
-@click.option(
-    "--durability",
-    type=click.Choice(["full", "normal", "off"]),
-    default="full",
-    show_default=True,
-    help="What is lost if the machine loses power: nothing, the last moments, or anything. Nothing is if only the daemon ends.",
-)
-@click.option(
-    "--keep-mib",
-    type=WholeNumber(min=1),
-    default=1024,
-    show_default=True,
-    help="How much history to keep, compressed, in MiB; the state itself is always kept.",
-)
-@click.option("--keep-days", type=WholeNumber(min=1), default=30, show_default=True, help="For how many days to keep history.")
+@keeping_options
 @click.option(
     "--ws",
     "addresses",
@@ -273,7 +196,6 @@ class TlsOptions(Struct, frozen=True):
 @log_level_option("The least severe lines that are written to the log, which goes to standard error.")
 @grouped("settings", Settings)
 @grouped("where", DoorSettings)
-@grouped("keeping", Keeping)
 @grouped("tls_options", TlsOptions)
 def command(
     config_file: str | None, settings: Settings, where: DoorSettings, keeping: Keeping, tls_options: TlsOptions, log_level: str
@@ -335,9 +257,8 @@ def kept_state(directory: Path | None, settings: Settings, keeping: Keeping) -> 
     """The state directory, open within the block; None if there is none. Blocks. Raises ``JournalError``."""
     if directory is None:
         return nullcontext()
-    kept = StateSettings(directory, keeping.durability, keeping.keep_mib * 2**20, keeping.keep_days * DAY_NS)
     extension = Extension(Notifier.from_environment())
-    return open_state_dir(kept, extension.on_progress, reserves=settings.reserves)
+    return open_state_dir(keeping.settings(directory), extension.on_progress, reserves=settings.reserves)
 
 
 def clock_after(recovered: Recovered | None) -> Clock:
@@ -365,7 +286,8 @@ def make_daemon(
     if state is None:
         return Daemon(config, settings, clock, access=access_watcher, tls=tls_watcher)
     journal = state.journal(clock.now_ns)
-    return Daemon(config, settings, clock, journal, state.take_recovered(), state.terms, access_watcher, tls_watcher)
+    recovered = state.take_recovered()
+    return Daemon(config, settings, clock, journal, recovered, state.terms, access_watcher, tls_watcher, state.standbys)
 
 
 def read_access(path: Path | None) -> AccessFile | None:

@@ -26,6 +26,7 @@ from ykactor.actors.outbox import OutboxRegistry
 from ykactor.actors.partition import PartitionActor, Standing
 from ykactor.actors.partitions import Partitions
 from ykactor.actors.pauses import collect_old, settle_memory
+from ykactor.actors.standbys import Standbys
 from ykactor.actors.supervision import Supervisor
 from ykactor.actors.turn_stream import TurnStream
 from ykactor.core.config.access import UserGroups
@@ -144,6 +145,7 @@ class Daemon:
         terms: those of the journal; None: everything begins with this daemon.
         access: follows the access file of the settings.
         tls: follows the files of TLS.
+        standbys: those of the journal, if it has files.
     """
 
     def __init__(
@@ -156,8 +158,10 @@ class Daemon:
         terms: Terms | None = None,
         access: AccessWatcher | None = None,
         tls: TlsWatcher | None = None,
+        standbys: Standbys | None = None,
     ) -> None:
         self.terms = terms or Terms.first()
+        self.standbys = standbys
         self.manual = settings.manual
         self._rows = DaemonRows(journal)
         self.outboxes: OutboxRegistry[Encoding] = OutboxRegistry(journal, self._rows.note_registration, self._rows.note_epochs)

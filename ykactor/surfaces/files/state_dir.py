@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,17 +13,20 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ykactor.actors import standbys
 from ykactor.actors.clock import system_ns
 from ykactor.actors.journal import AsyncStore, BlockingStore, History, Journal, WriterThread
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
 from ykactor.core.values.times import S_NS
+from ykactor.journal import schema
 from ykactor.journal.errors import JournalError
 from ykactor.journal.files import Durability
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
-from ykactor.journal.terms import Terms
-from ykactor.journal.transaction import Batch
+from ykactor.journal.stream import Join
+from ykactor.journal.terms import Beginning, Terms
+from ykactor.journal.transaction import Batch, Transaction
 from ykactor.surfaces.files.recovery import Recovered, recover
 from ykactor.surfaces.log.logs import get_logger, log_event
 from ykactor.wire.history import HistoryError, encode_facts
@@ -31,6 +35,8 @@ log = get_logger(__name__)
 
 #: Commits between two looks at what the history has too much of.
 TRIM_EVERY = 64
+#: The beginning of the names of directories in which copies for standbys are made, which a sudden end leaves behind.
+COPY_PREFIX = "copy-"
 #: How long the end of the daemon waits for a call of the store that is under way.
 CLOSE_S = 2.0
 
@@ -42,12 +48,14 @@ class StateSettings(Struct, frozen=True):
         directory: of the journal.
         durability: what survives which failure (rules, durability).
         keep_bytes, keep_ns: how much of the history is kept, compressed, and for how long; the state itself is always kept.
+        standbys: how many have to have it too.
     """
 
     directory: Path
     durability: Durability
     keep_bytes: int
     keep_ns: int
+    standbys: standbys.Settings = standbys.Settings()
 
 
 class StateDir(Struct):
@@ -55,6 +63,7 @@ class StateDir(Struct):
 
     Attributes:
         settings: how it was opened.
+        standbys: those of the journal.
         recovered: None if the journal is new, or the daemon has taken it.
         terms: of its history; the present one has begun with this start.
         last_event, last_message: the numbers of the newest event and message.
@@ -62,6 +71,7 @@ class StateDir(Struct):
 
     settings: StateSettings
     store: BlockingStore
+    standbys: standbys.Standbys
     recovered: Recovered | None
     terms: Terms
     last_event: int
@@ -82,15 +92,23 @@ class StateDir(Struct):
             last_event=self.last_event,
             last_message=self.last_message,
             history=history,
+            standbys=self.standbys,
         )
 
 
-class _Writer:
-    """The store that the writer thread calls (``actors.journal.BlockingStore``)."""
+class StoreWriter:
+    """The store that the writer thread calls (``actors.journal.BlockingStore``).
 
-    def __init__(self, opened: Store, settings: StateSettings) -> None:
+    Args:
+        on_commit: called with each transaction that was committed.
+    """
+
+    def __init__(
+        self, opened: Store, settings: StateSettings, on_commit: Callable[[Transaction], None] = lambda transaction: None
+    ) -> None:
         self._store = opened
         self._settings = settings
+        self._on_commit = on_commit
         #: The Unix time of the last commit.
         self._at_ns = 0
         #: Whether there may be more to delete than the last call of ``trim`` has: under load history grows faster than one piece
@@ -102,7 +120,9 @@ class _Writer:
     def commit(self, group: Batch) -> None:
         with self._using:
             self._at_ns = group.at_ns
-            self._store.commit(group)
+            transaction = self._store.transaction(group)
+            self._store.write(transaction)
+            self._on_commit(transaction)
 
     @property
     def needs_tidying(self) -> bool:
@@ -117,6 +137,28 @@ class _Writer:
             if self._store.needs_checkpoint:
                 self._store.checkpoint()
             self._is_trimming = self._store.trim(self._settings.keep_bytes, self._settings.keep_ns, self._at_ns) > 0
+
+    def write(self, transaction: Transaction) -> None:
+        """Write the next transaction of the journal that a standby follows. Raises:  as ``Store.write``."""
+        with self._using:
+            self._at_ns = int(transaction.log[1])
+            self._store.write(transaction)
+
+    def follow(self, beginnings: list[Beginning]) -> None:
+        """Take over the terms of the journal that a standby follows. Raises:  as ``Store.follow``."""
+        with self._using:
+            self._store.follow(beginnings)
+
+    def take_in(self, copy: Path) -> None:
+        """Take over a copy of the rest of the journal that a standby follows. Raises:  as ``Store.take_in``."""
+        with self._using:
+            self._store.take_in(copy)
+            self._store.checkpoint()
+
+    @property
+    def joining(self) -> Join:
+        """The journal, as a standby shows it to its daemon."""
+        return Join(schema.VERSION, self._store.number, self._store.beginnings)
 
     def close(self) -> None:
         """Close the store; it is left open if a disk does not answer, and what is being written may then still be written."""
@@ -141,15 +183,33 @@ def open_state_dir(
     began_s = time.monotonic()
     on_progress()
     opened = Store.open(settings.directory, settings.durability, now_ns=system_ns())
-    writer = _Writer(opened, settings)
+    copies = standbys.Standbys(settings.directory, opened.number, opened.beginnings, settings.standbys)
+    writer = StoreWriter(opened, settings, copies.on_commit)
     try:
+        for rest in settings.directory.glob(f"{COPY_PREFIX}*"):
+            shutil.rmtree(rest, ignore_errors=True)
         if opened.loss:
             log_event(log, logging.ERROR, "journal_loss", directory=settings.directory, reason=opened.loss)
         recovered = _recover(settings.directory, on_progress, reserves=reserves)
-        state = StateDir(settings, writer, recovered, opened.terms, opened.last_event, opened.last_message)
+        state = StateDir(settings, writer, copies, recovered, opened.terms, opened.last_event, opened.last_message)
         _log_recovered(settings.directory, recovered, time.monotonic() - began_s)
         del recovered
         yield state
+    finally:
+        writer.close()
+
+
+@contextmanager
+def open_standby_dir(settings: StateSettings) -> Iterator[StoreWriter]:
+    """Open the journal of a standby; closed at the end of the block. Blocks.
+
+    Raises:
+        JournalError: the directory cannot be used; the message says why and what to do.
+    """
+    opened = Store.open(settings.directory, settings.durability, now_ns=system_ns(), holder="standby")
+    writer = StoreWriter(opened, settings)
+    try:
+        yield writer
     finally:
         writer.close()
 

@@ -1,5 +1,5 @@
 """The websocket server: resource managers on ``/v1/rm``, operators on ``/v1/operator``, followers of the feed on
-``/v1/feed``, replicas on ``/v1/turns``.
+``/v1/feed``, replicas on ``/v1/turns``, standbys on ``/v1/journal``.
 
 After its handshake a connection becomes a ``Peer``, and a session serves it until either side ends. A session may wait for the
 inbox of a partition, which becomes TCP back pressure. A peer can affect only its own session. Only one task at a time sends to a
@@ -29,7 +29,7 @@ from ykactor.surfaces.admission.admission import Admission, Asked, bearer_of, ho
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.listener import AcceptedConnection, Listener
 from ykactor.surfaces.admission.session_limits import SessionLimits
-from ykactor.surfaces.admission.slots import FEED_PATH, OPERATOR_PATH, RM_PATH, SESSION_ROLES, TURNS_PATH
+from ykactor.surfaces.admission.slots import FEED_PATH, JOURNAL_PATH, OPERATOR_PATH, RM_PATH, SESSION_ROLES, TURNS_PATH
 from ykactor.surfaces.metrics.instruments import SessionCounts
 from ykactor.surfaces.net.doors import Door, DoorKind
 from ykactor.surfaces.net.requests import Head, RefusedError, RequestReader
@@ -37,6 +37,7 @@ from ykactor.surfaces.net.transports import FrameStream
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
 from ykactor.surfaces.sessions.connection import ConnectionClosedError, WebSocket
 from ykactor.surfaces.sessions.feed_session import FeedSession, event_formats
+from ykactor.surfaces.sessions.journal_session import JournalSession
 from ykactor.surfaces.sessions.operator_session import OperatorSession
 from ykactor.surfaces.sessions.peer import Limits, Peer
 from ykactor.surfaces.sessions.rm_session import ResourceManagerSession
@@ -57,7 +58,7 @@ _FAILED = 1011, "an error of the daemon ended the session, its log has the detai
 #: The close code of a session whose caller is let in no longer (RFC 6455 leaves 4000 and above to applications).
 REVOKED = 4005
 
-Session = ResourceManagerSession | FeedSession | OperatorSession | TurnsSession
+Session = ResourceManagerSession | FeedSession | OperatorSession | TurnsSession | JournalSession
 
 
 async def serve_websockets(
@@ -193,6 +194,8 @@ class _Server:
             peer = Peer(frames, connection, encoding or JSON, sends, self._limits)
             if head.path == TURNS_PATH:
                 return TurnsSession(peer, self._gateway)
+            if head.path == JOURNAL_PATH and self._gateway.standbys is not None:
+                return JournalSession(peer, self._gateway.standbys)
             if head.path != FEED_PATH:
                 return self._session(head.path, peer, caller)
             frames.limit_buffer()
@@ -223,23 +226,25 @@ class _Server:
 
     def _claim(self, head: RequestHead, accepted: AcceptedConnection, caller: Caller) -> str:
         if head.path not in SESSION_ROLES:
-            raise RefusedError(404, f"found an unknown path, expected {RM_PATH}, {FEED_PATH}, {OPERATOR_PATH} or {TURNS_PATH}")
+            *paths, last = SESSION_ROLES
+            raise RefusedError(404, f"found an unknown path, expected {', '.join(paths)} or {last}")
         if head.subprotocols and ENCODINGS.keys().isdisjoint(head.subprotocols):
             raise RefusedError(400, f"found no known subprotocol, expected {' or '.join(ENCODINGS)}")
-        if head.path == TURNS_PATH:
-            self._check_copy(caller, accepted.door)
+        if SESSION_ROLES[head.path] is Role.REPLICA:
+            self._check_copy(caller, accepted.door, head.path)
         return self._admission.slots.claim_session(accepted.slot, caller, head.path)
 
-    def _check_copy(self, caller: Caller, door: Door) -> None:
-        """SE-100: a replica is told everything, so nothing may be hidden from it, and nobody may listen."""
+    def _check_copy(self, caller: Caller, door: Door, path: str) -> None:
+        """SE-100: a replica or standby is told everything, so nothing may be hidden from it, and nobody may listen."""
         if Role.REPLICA not in caller.identity.roles:
             return  # refused for that
-        if self._gateway.turns is None:
+        recorded = {TURNS_PATH: self._gateway.turns, JOURNAL_PATH: self._gateway.standbys}
+        if recorded[path] is None:
             raise RefusedError(503, "this daemon records no turns: serve --state-dir does")
         if not caller.identity.may_copy():
             raise RefusedError(403, f"{caller.identity.name} may not see everything, which a replica does")
         if door.kind is DoorKind.NETWORK and door.tls is None:
-            raise RefusedError(403, "turns are sent to another machine by TLS only")
+            raise RefusedError(403, "what is recorded is sent to another machine by TLS only")
 
 
 async def _drop_when_revoked(peer: Peer, caller: Caller) -> None:
@@ -253,7 +258,8 @@ async def _drop_when_revoked(peer: Peer, caller: Caller) -> None:
 # into the log, where credentials must not be.
 
 _DOORS = (
-    f"resource managers connect to {RM_PATH}, followers to {FEED_PATH}, operators to {OPERATOR_PATH}, replicas to {TURNS_PATH}"
+    f"resource managers connect to {RM_PATH}, followers to {FEED_PATH}, operators to {OPERATOR_PATH}, replicas to {TURNS_PATH}, "
+    f"standbys to {JOURNAL_PATH}"
 )
 
 #: The request with all headers. What follows it is not read before the response has been sent, but for what came with it.

@@ -1,0 +1,235 @@
+"""``ykactor replica --standby``: its journal is the beginning of the daemon's, whatever happens to both (DU-20)."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from daemon import RunningDaemon, application, asks, new_token, node, real_daemon, run_command, running_command
+from forked import Forked
+
+from ykactor.client import Disconnected, RequestRefused, connect
+from ykactor.client.connection import open_connection
+from ykactor.client.login import Login
+from ykactor.client.resource_manager import ResourceManager
+from ykactor.journal import schema
+from ykactor.journal.maintenance import backup, restore, verify
+from ykactor.journal.stream import Following, Join, Refused, encode, from_daemon
+from ykactor.surfaces.admission.slots import JOURNAL_PATH
+from ykactor.surfaces.cli import exit_codes
+
+ACCESS = """
+identities:
+  - {name: rm, roles: [rm], rmIDs: [rm-1], users: [alice]}
+  - {name: copy, roles: [replica]}
+  - {name: reader, roles: [reader]}
+"""
+TABLES = ("record", "log", "base", "mention", "term")
+
+
+def content(directory: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """The rows of all tables of a journal."""
+    with closing(schema.connect(directory / schema.NAME, "ro")) as connection:
+        return {table: connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in TABLES}
+
+
+def newest(directory: Path) -> int:
+    """The newest transaction of a journal."""
+    with closing(sqlite3.connect(directory / schema.NAME)) as connection:
+        ((number,),) = connection.execute("SELECT ifnull(max(number), 0) FROM log")
+        return int(number)
+
+
+class RunningStandby:
+    """A standby process, and what it prints."""
+
+    def __init__(self, process: Forked) -> None:
+        self.process = process
+        self.said = ""
+        self._lines: list[dict[str, Any]] = []
+        self._grown = trio.Event()
+
+    async def read(self) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._read_status)
+            nursery.start_soon(self._read_said)
+
+    async def _read_status(self) -> None:
+        rest = b""
+        async for chunk in self.process.stdout:
+            *lines, rest = (rest + chunk).split(b"\n")
+            self._lines += map(json.loads, lines)
+            self._wake()
+
+    async def _read_said(self) -> None:
+        async for chunk in self.process.stderr:
+            self.said += chunk.decode()
+            self._wake()
+
+    def _wake(self) -> None:
+        self._grown.set()
+        self._grown = trio.Event()
+
+    async def has(self, number: int) -> dict[str, Any]:
+        """Wait until it has a transaction on its disk; the line that says so."""
+        while not self._lines or not self._lines[-1]["transaction"] >= number or not self._lines[-1]["connected"]:
+            await self._grown.wait()
+        return self._lines[-1]
+
+    async def says(self, text: str, count: int = 1) -> None:
+        """Wait until it has said something so many times."""
+        while self.said.count(text) < count:
+            await self._grown.wait()
+
+
+@asynccontextmanager
+async def standby_of(url: str, directory: Path, *more: str | Path) -> AsyncIterator[RunningStandby]:
+    arguments = ("--url", url, "--standby", "--state-dir", directory, "--every", "0.1", "-o", "json", *more)
+    async with running_command("replica", *arguments) as process, trio.open_nursery() as nursery:
+        standby = RunningStandby(process)
+        nursery.start_soon(standby.read)
+        yield standby
+        process.kill()
+        nursery.cancel_scope.cancel()
+
+
+async def churn(rm: ResourceManager, number: int) -> None:
+    """An application with some tasks."""
+    await rm.request(application(f"app-{number}", "root.default"))
+    await rm.request(asks(*(f"t{number}-{task}" for task in range(5)), of=f"app-{number}", vcore=10))
+
+
+def assert_same(standby: Path, daemon: Path) -> None:
+    """Check that two journals whose processes have ended are the same, and whole."""
+    assert content(standby) == content(daemon)
+    assert list(verify(standby)) == []
+
+
+async def test_the_journal_of_a_standby_is_that_of_the_daemon(tmp_path: Path) -> None:
+    """A standby begins with a copy, and gets each transaction after it; also after a kill of either of the two."""
+    ours, theirs = tmp_path / "standby", tmp_path / "daemon"
+    async with real_daemon("--state-dir", theirs) as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await rm.request(node(vcore=4000))
+            await churn(rm, 0)
+            async with standby_of(daemon.url, ours) as standby:
+                await standby.has(newest(theirs))
+                await churn(rm, 1)
+                await standby.has(newest(theirs))
+                assert standby.said.count("gets a copy") == 1
+            await churn(rm, 2)
+            async with standby_of(daemon.url, ours) as standby:  # it was killed, and lacks what came meanwhile
+                await standby.has(newest(theirs))
+                daemon.process.kill()
+                await daemon.process.wait()
+                address = daemon.url.removeprefix("ws://")
+                async with real_daemon("--state-dir", theirs, ws=["--ws", address]) as again:
+                    async with connect(again.url, rm_id="rm-1") as rm_again:
+                        await rm_again.request(node("n2", vcore=4000))
+                        await churn(rm_again, 3)
+                        await standby.has(newest(theirs))
+                    await again.stop()
+                standby.process.terminate()
+                assert await standby.process.wait() == exit_codes.OK
+    assert_same(ours, theirs)
+
+
+REFUSALS = {
+    "foreign": "it has no term in common with this history",
+    "written by a daemon": "which this history does not have: a daemon has written to it",
+    "ahead": "which has ended with",
+}
+
+
+@pytest.mark.parametrize("history", REFUSALS)
+async def test_a_journal_with_another_history_is_refused(tmp_path: Path, history: str) -> None:
+    """The standby says what is wrong and what to do, ends with exit code 1, and its directory stays as it is."""
+    ours, theirs, before = tmp_path / "standby", tmp_path / "daemon", tmp_path / "before"
+    async with real_daemon("--state-dir", theirs) as daemon:
+        if history != "foreign":
+            async with standby_of(daemon.url, ours) as standby:
+                await standby.has(newest(theirs))
+                backup(theirs, tmp_path / "backup.db")
+                async with connect(daemon.url, rm_id="rm-1"):
+                    await standby.has(newest(theirs))
+        if history == "ahead":
+            restore(tmp_path / "backup.db", before)
+            async with real_daemon("--state-dir", before) as put_back:
+                await assert_refused(put_back, ours, REFUSALS[history])
+            return
+        async with real_daemon("--state-dir", ours) as other:
+            await other.stop()
+        await assert_refused(daemon, ours, REFUSALS[history])
+
+
+async def assert_refused(daemon: RunningDaemon, directory: Path, reason: str) -> None:
+    """Check that a standby in a directory is refused by the daemon."""
+    kept = content(directory)
+    arguments = ("--url", daemon.url, "--standby", "--state-dir", directory)
+    errors = (await run_command("replica", *arguments, expect=exit_codes.FAILED))[1]
+    assert "found a journal that is no beginning of the daemon's: " in errors
+    assert reason in errors
+    assert "; begin with an empty directory" in errors
+    assert content(directory) == kept
+
+
+async def test_a_directory_has_one_standby(tmp_path: Path) -> None:
+    """DU-13: the second one is refused, as is a daemon."""
+    ours = tmp_path / "standby"
+    async with real_daemon("--state-dir", tmp_path / "daemon") as daemon, standby_of(daemon.url, ours) as standby:
+        await standby.has(1)
+        for command in (["replica", "--url", daemon.url, "--standby"], ["serve", "--ws", "127.0.0.1:0", "--http", "none"]):
+            errors = (await run_command(*command, "--state-dir", ours, expect=exit_codes.TEMPORARY))[1]
+            assert f"found it in use by a standby, process {standby.process.pid}" in errors
+
+
+async def test_only_replicas_get_the_journal(tmp_path: Path) -> None:
+    """SE-100: the role is needed, and nobody gets the journal of a daemon that has none."""
+    access = tmp_path / "access.yaml"
+    access.write_text(ACCESS)
+    access.chmod(0o600)
+    copy, reader = new_token("copy", access), new_token("reader", access)
+    async with real_daemon("--state-dir", tmp_path / "state", "--access", access) as daemon:
+        with pytest.raises(RequestRefused, match="does not have the role replica"):
+            async with open_connection(daemon.url, JOURNAL_PATH, login=Login(reader)):
+                pass
+        assert type(await answer(daemon, Join(schema.VERSION, 0, []), copy)) is Following
+        other = await answer(daemon, Join(schema.VERSION + 1, 0, []), copy)
+        found = f"found version {schema.VERSION + 1} of the journal, expected {schema.VERSION}: both need the same"
+        assert other == Refused(found)
+    async with real_daemon() as daemon:
+        with pytest.raises(Disconnected, match="503 this daemon records no turns: serve --state-dir does"):
+            await answer(daemon, Join(schema.VERSION, 0, []), "")
+
+
+async def answer(daemon: RunningDaemon, join: Join, token: str) -> object:
+    """The answer of a daemon to the first message of a standby."""
+    async with open_connection(daemon.url, JOURNAL_PATH, login=Login(token)) as connection:
+        await connection.send_message(encode(join))
+        data = await connection.get_message()
+        assert isinstance(data, bytes)
+        return from_daemon(data)
+
+
+async def test_a_standby_that_stands_still(tmp_path: Path) -> None:
+    """Stopped for a while, as by SIGSTOP, it has everything again afterwards."""
+    ours, theirs = tmp_path / "standby", tmp_path / "daemon"
+    async with (
+        real_daemon("--state-dir", theirs) as daemon,
+        connect(daemon.url, rm_id="rm-1") as rm,
+        standby_of(daemon.url, ours) as standby,
+    ):
+        await rm.request(node(vcore=4000))
+        await standby.has(1)
+        standby.process.send_signal(signal.SIGSTOP)
+        for number in range(10):
+            await churn(rm, number)
+        standby.process.send_signal(signal.SIGCONT)
+        await standby.has(newest(theirs))

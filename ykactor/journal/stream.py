@@ -1,0 +1,94 @@
+"""The messages of ``/v1/journal``: what a standby needs to keep a copy of a journal (DU-20).
+
+A standby sends ``Join``, and ``Durable`` with the newest transaction that it has on its disk. A daemon answers ``Refused``, or
+``Following`` and then data in parts: a copy of the rest of the history (``copying``) after ``Copy``, otherwise transactions.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import Struct
+
+from ykactor.journal.terms import Beginning
+
+#: Bytes of a part.
+PART_BYTES = 2**20
+
+
+class _Message(Struct, frozen=True, tag=True):
+    """A message of the stream."""
+
+
+class Join(_Message, frozen=True):
+    """The journal of a standby.
+
+    Attributes:
+        version: of the tables (``schema.VERSION``).
+        number: its newest transaction; 0 if there is none.
+        beginnings: of its terms, the oldest first.
+    """
+
+    version: int
+    number: int
+    beginnings: list[Beginning]
+
+
+class Durable(_Message, frozen=True):
+    """The standby has the transactions up to this number on its disk."""
+
+    number: int
+
+
+class Refused(_Message, frozen=True):
+    """The daemon does not let this journal follow: trying again changes nothing."""
+
+    reason: str
+
+
+class Following(_Message, frozen=True):
+    """The terms of the history that the standby follows from now on."""
+
+    beginnings: list[Beginning]
+
+
+class Copy(_Message, frozen=True):
+    """The next data is a copy of the rest of the history, of so many bytes."""
+
+    size: int
+
+
+class Part(_Message, frozen=True):
+    """A part of the data: of a transaction, unless ``Copy`` came before."""
+
+    data: bytes
+    is_last: bool = True
+
+
+ToDaemon = Join | Durable
+ToStandby = Refused | Following | Copy | Part
+
+_ENCODER = msgspec.msgpack.Encoder()
+_FROM_STANDBY: msgspec.msgpack.Decoder[ToDaemon] = msgspec.msgpack.Decoder(ToDaemon)
+_FROM_DAEMON: msgspec.msgpack.Decoder[ToStandby] = msgspec.msgpack.Decoder(ToStandby)
+
+
+def encode(message: ToDaemon | ToStandby) -> bytes:
+    """A message as bytes."""
+    return _ENCODER.encode(message)
+
+
+def from_standby(data: bytes) -> ToDaemon:
+    """The message of a standby. Raises:  msgspec.DecodeError."""
+    return _FROM_STANDBY.decode(data)
+
+
+def from_daemon(data: bytes) -> ToStandby:
+    """The message of a daemon. Raises:  msgspec.DecodeError."""
+    return _FROM_DAEMON.decode(data)
+
+
+def parts(data: bytes) -> Iterator[bytes]:
+    """The messages that send data."""
+    for start in range(0, max(1, len(data)), PART_BYTES):
+        end = start + PART_BYTES
+        yield encode(Part(data[start:end], is_last=end >= len(data)))

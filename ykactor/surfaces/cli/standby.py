@@ -1,0 +1,236 @@
+"""``ykactor replica --standby``: keeps the journal of a daemon on another disk, from which the next daemon can go on (DU-20)."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import click
+import msgspec
+import trio
+from msgspec import Struct, to_builtins
+
+from ykactor.actors.clock import system_ns
+from ykactor.client.connection import MessageStream, alongside, open_connection
+from ykactor.client.errors import Disconnected
+from ykactor.client.login import Login
+from ykactor.core.values.times import S_NS
+from ykactor.journal.errors import JournalError, NotWrittenError, may_pass
+from ykactor.journal.stream import Copy, Durable, Following, Part, Refused, ToStandby, encode, from_daemon
+from ykactor.journal.transaction import Transaction
+from ykactor.surfaces.admission.slots import JOURNAL_PATH
+from ykactor.surfaces.cli.cells import plural, time_text
+from ykactor.surfaces.cli.state_options import obstacle, prepare_state_dir
+from ykactor.surfaces.cli.terminal import on_one_line, say
+from ykactor.surfaces.cli.urls import Destination
+from ykactor.surfaces.files.state_dir import StateSettings, StoreWriter, open_standby_dir
+from ykactor.wire.si.codec import MSGPACK
+
+T = TypeVar("T")
+
+#: The first and the longest pause before another attempt to connect, and between attempts to write while the disk is full.
+PAUSE_FIRST_S = 0.2
+PAUSE_MAX_S = 10.0
+RETRY_S = 2.0
+#: The name of a copy that is received.
+_INCOMING = "incoming.db"
+
+
+class Status(Struct, rename="camel"):
+    """The progress of a standby.
+
+    Attributes:
+        transaction: the newest one on its disk; 0 if there is none.
+        term: in which it follows; "" before it has ever followed.
+        lag_seconds: how long after the daemon has written it; None if it has been there since before the command has started.
+    """
+
+    at_ns: int
+    transaction: int
+    term: str
+    connected: bool
+    lag_seconds: float | None = None
+
+    def __str__(self) -> str:
+        """A line for people."""
+        lag = "" if self.lag_seconds is None else f", {1000 * self.lag_seconds:.0f} ms behind"
+        state = "follows" if self.connected else "is not connected"
+        return f"{time_text(self.at_ns)} {state}: transaction {self.transaction} of term {self.term or '-'} is on the disk{lag}"
+
+
+class UnreadableStreamError(Exception):
+    """A message of the daemon cannot be read, or is not what comes next."""
+
+
+class FollowingJournal:
+    """Follows the journal of a daemon.
+
+    Args:
+        directory: for a copy that is received.
+        journal: the own one.
+    """
+
+    def __init__(self, daemon: Destination, directory: Path, journal: StoreWriter) -> None:
+        self._daemon = daemon
+        self._login = Login(**daemon.login())
+        self._incoming = directory / _INCOMING
+        self._journal = journal
+        #: The parts of data that is not complete; of a copy, they are in the file.
+        self._parts: list[bytes] = []
+        #: The size of the copy that is received; None while none is.
+        self._copy_bytes: int | None = None
+        self._has_connected = False
+        self.status = Status(0, journal.joining.number, "", connected=False)
+
+    async def run(self) -> None:
+        """Follow the daemon until cancelled.
+
+        Raises:
+            Disconnected: there was no connection yet. RequestRefused: the daemon does not let this one in.
+            ClickException: the daemon has another history. JournalError, OSError: the disk fails.
+        """
+        pause_s = PAUSE_FIRST_S
+        while True:
+            try:
+                await self._follow()
+            except (Disconnected, UnreadableStreamError, OSError) as lost:
+                if not self._has_connected or (isinstance(lost, OSError) and not may_pass(lost)):
+                    raise
+                if self.status.connected:
+                    pause_s = PAUSE_FIRST_S
+                    say(f"the connection is lost: {lost}", err=True)
+            self.status.connected = False
+            await trio.sleep(pause_s * random.uniform(0.5, 1))
+            pause_s = min(2 * pause_s, PAUSE_MAX_S)
+
+    async def _follow(self) -> None:
+        """Follow the daemon over one connection."""
+        url = self._daemon.url
+        names, self._parts, self._copy_bytes = [MSGPACK.name], [], None
+        async with open_connection(url, JOURNAL_PATH, login=self._login, subprotocols=names) as connection:
+            stream = MessageStream(connection, MSGPACK)
+            await stream.send_encoded(encode(self._journal.joining))
+            while True:
+                data = await stream.receive()
+                await self._handle(_read(data), stream)
+
+    async def _handle(self, message: ToStandby, stream: MessageStream) -> None:
+        match message:
+            case Refused(reason=reason):
+                raise click.ClickException(f"{self._daemon.url}: {reason}")
+            case Following(beginnings=beginnings):
+                await self._write(partial(self._journal.follow, beginnings))
+                self.status.term, self.status.connected, self._has_connected = str(beginnings[-1].term), True, True
+                say(
+                    f"follows {self._daemon.url} in term {self.status.term}, from transaction {self.status.transaction} on",
+                    err=True,
+                )
+            case Copy(size=size):
+                say(f"gets a copy of {plural(size, 'byte')}", err=True)
+                self._copy_bytes = size
+                await trio.to_thread.run_sync(partial(self._incoming.write_bytes, b""))
+            case Part(data=data, is_last=is_last) if self._copy_bytes is not None:
+                received = await trio.to_thread.run_sync(_append, self._incoming, data)
+                if is_last and received != self._copy_bytes:
+                    raise UnreadableStreamError(f"found a copy of {received} bytes, expected {self._copy_bytes}")
+                if is_last:
+                    await self._take_in(stream)
+            case Part(data=data, is_last=is_last):
+                self._parts.append(data)
+                if is_last:
+                    await self._take(b"".join(self._parts), stream)
+                    self._parts.clear()
+
+    async def _take(self, data: bytes, stream: MessageStream) -> None:
+        """Write a transaction, and tell that it is on the disk."""
+        try:
+            transaction = Transaction.decode(data)
+            await self._write(partial(self._journal.write, transaction))
+        except ValueError as error:  # also what msgspec raises
+            raise UnreadableStreamError(f"found a transaction that cannot be taken: {error}") from None
+        self.status.lag_seconds = (system_ns() - int(transaction.log[1])) / S_NS
+        await self._confirm(stream)
+
+    async def _take_in(self, stream: MessageStream) -> None:
+        """Take over the copy that was received, and tell that it is on the disk."""
+        await self._write(partial(self._journal.take_in, self._incoming))
+        await trio.to_thread.run_sync(self._incoming.unlink)
+        self._copy_bytes = None
+        await self._confirm(stream)
+
+    async def _confirm(self, stream: MessageStream) -> None:
+        self.status.transaction = self._journal.joining.number
+        await stream.send_encoded(encode(Durable(self.status.transaction)))
+        if self._journal.needs_tidying:
+            with suppress(NotWrittenError):  # the next transaction finds it out too
+                await trio.to_thread.run_sync(self._journal.tidy)
+
+    async def _write(self, work: Callable[[], None]) -> None:
+        """Do blocking work of the journal; while its disk is full, try it again and again."""
+        told = ""
+        while True:
+            try:
+                return await trio.to_thread.run_sync(work)
+            except NotWrittenError as reason:
+                if str(reason) != told:
+                    told = str(reason)
+                    say(f"{reason}; trying again", err=True)
+                await trio.sleep(RETRY_S)
+
+
+def _read(data: bytes | str) -> ToStandby:
+    try:
+        return from_daemon(data.encode() if isinstance(data, str) else data)
+    except msgspec.DecodeError as error:
+        raise UnreadableStreamError(f"found a message that cannot be read: {error}") from None
+
+
+def _append(path: Path, data: bytes) -> int:
+    """Append to a file; returns its size."""
+    with path.open("ab") as file:
+        file.write(data)
+        return file.tell()
+
+
+async def follow_until_signal(following: FollowingJournal, every_s: float, *, is_json: bool) -> None:
+    """Follow until SIGTERM or SIGINT, with a line about the progress now and then."""
+
+    async def report() -> None:
+        while True:
+            await trio.sleep(every_s)
+            following.status.at_ns = system_ns()
+            say(on_one_line(to_builtins(following.status)) if is_json else str(following.status))
+
+    async def end(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
+        received.add(await anext(signals))
+        scope.cancel()
+
+    received: set[int] = set()
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals, trio.CancelScope() as scope:
+        async with alongside(report, partial(end, signals, scope)):
+            await following.run()
+    if signal.SIGINT in received:
+        raise KeyboardInterrupt
+
+
+def keep_standby(daemon: Destination, settings: StateSettings, every_s: float, *, is_json: bool) -> None:
+    """Keep the journal of a daemon in a directory until SIGTERM or Ctrl-C.
+
+    Raises:
+        ClickException: there is no connection, the daemon refuses, or the directory cannot be used.
+    """
+    prepare_state_dir(settings.directory)
+
+    async def main() -> None:
+        await follow_until_signal(FollowingJournal(daemon, settings.directory, journal), every_s, is_json=is_json)
+
+    try:
+        with open_standby_dir(settings) as journal:
+            daemon.run(main)
+    except JournalError as error:
+        raise obstacle(error) from None

@@ -1,0 +1,112 @@
+"""The options of commands that keep a journal: its directory, and how much of it is kept."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import click
+from msgspec import Struct
+
+from ykactor.actors.standbys import Settings as Standbys
+from ykactor.core.values.times import DAY_NS
+from ykactor.journal.errors import JournalError, NotWrittenError, is_no_room, may_pass
+from ykactor.journal.files import Durability
+from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.options import WholeNumber, grouped
+from ykactor.surfaces.files.state_dir import StateSettings
+from ykactor.surfaces.net.doors import DoorError, RefusedDoorError
+
+#: A daemon waits for no standby unless it is told to.
+NO_STANDBYS = Standbys()
+
+
+def obstacle(error: JournalError | DoorError) -> click.ClickException:
+    """The error of a daemon or standby that cannot use its state directory, or cannot listen."""
+    if isinstance(error, NotWrittenError):
+        return exit_codes.Unavailable(str(error))
+    if isinstance(error, JournalError):
+        return exit_codes.FileProblem(str(error))
+    kind = exit_codes.Refused if isinstance(error, RefusedDoorError) else exit_codes.Unavailable
+    return kind(str(error))
+
+
+@contextmanager
+def lacking() -> Iterator[None]:
+    """Ends the command with ``TEMPORARY`` if a file cannot be opened for a reason that may pass."""
+    try:
+        yield
+    except OSError as error:
+        if may_pass(error):
+            raise exit_codes.Unavailable(exit_codes.FileProblem.of(error).message) from None
+        raise
+
+
+def prepare_state_dir(path: Path) -> None:
+    """Make the directory, and find out at the start whether it can be written."""
+    with lacking():
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryFile(dir=path) as file:
+            file.write(b"x")  # also on a disk that is full
+            file.flush()
+    except OSError as error:
+        if is_no_room(error):
+            reason = f"found no room on the disk ({error.strerror}); free some, the state is as it was"
+        elif may_pass(error):
+            reason = f"cannot be written at the moment ({error.strerror})"
+        else:
+            reason = f"cannot be written ({error.strerror}), expected a directory that this user may write to"
+        kind = exit_codes.Unavailable if may_pass(error) else exit_codes.FileProblem
+        raise kind(f"{path}: {reason}") from None
+
+
+class StateDirectory(click.Path):
+    """A directory that may be missing. An empty name, as of a variable that is not set, would be the current directory."""
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False, path_type=Path)
+
+    def convert(self, value: str | PathLike[str], param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("found an empty name, expected a directory", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Keeping(Struct, frozen=True):
+    """The failures that a state directory survives, and how much of the history it keeps."""
+
+    durability: Durability = "full"
+    keep_mib: int = 1024
+    keep_days: int = 30
+
+    def settings(self, directory: Path, standbys: Standbys = NO_STANDBYS) -> StateSettings:
+        """The settings of a state directory."""
+        return StateSettings(directory, self.durability, self.keep_mib * 2**20, self.keep_days * DAY_NS, standbys)
+
+
+keeping_options = grouped(
+    "keeping",
+    Keeping,
+    click.option(
+        "--durability",
+        type=click.Choice(["full", "normal", "off"]),
+        default="full",
+        show_default=True,
+        help="What is lost if the machine loses power: nothing, the last moments, anything. If only the process ends: nothing.",
+    ),
+    click.option(
+        "--keep-mib",
+        type=WholeNumber(min=1),
+        default=1024,
+        show_default=True,
+        help="How much history to keep, compressed, in MiB; the state itself is always kept.",
+    ),
+    click.option(
+        "--keep-days", type=WholeNumber(min=1), default=30, show_default=True, help="For how many days to keep history."
+    ),
+)

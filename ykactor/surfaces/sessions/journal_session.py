@@ -1,0 +1,158 @@
+"""The session of a standby: it gets the transactions of the journal, and says which of them it has on its disk (DU-20)."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import trio
+
+from ykactor.actors.standbys import KEPT_BYTES_MAX, Missed, Standby, Standbys
+from ykactor.journal import schema
+from ykactor.journal.copying import copy_rest
+from ykactor.journal.errors import JournalError
+from ykactor.journal.stream import (
+    PART_BYTES,
+    Copy,
+    Durable,
+    Following,
+    Join,
+    Part,
+    Refused,
+    ToDaemon,
+    ToStandby,
+    encode,
+    from_standby,
+    parts,
+)
+from ykactor.surfaces.files.state_dir import COPY_PREFIX
+from ykactor.surfaces.sessions.connection import ConnectionClosedError
+from ykactor.surfaces.sessions.peer import STALLED, Peer
+from ykactor.wire.si.codec import MSGPACK
+
+#: The code of the close frame for a message that should not have come (RFC 6455).
+_WRONG = 1002
+#: The code when a standby may try it again later.
+_LATER = 1013
+#: A session sends so many copies. A second one is for what was committed just when the standby joined.
+_COPIES_MAX = 2
+
+
+class JournalSession:
+    """Sends transactions, whatever the subprotocol is, in the form of ``journal.stream``."""
+
+    def __init__(self, peer: Peer, standbys: Standbys) -> None:
+        self.peer = peer
+        self._standbys = standbys
+        #: Around waiting for transactions; cancelled by ``stop``.
+        self._waiting = trio.CancelScope()
+        self._is_stopping = False
+        self._told = trio.Event()
+        peer.encoding = MSGPACK
+
+    def stop(self) -> None:
+        """Send what there is, and end when the standby has it."""
+        self._is_stopping = True
+        self._waiting.cancel()
+
+    async def run(self) -> None:
+        """Serve the standby until the connection ends or ``stop`` is called."""
+        message = await self._receive()
+        if not isinstance(message, Join):
+            await self.peer.drop(_WRONG, "expected Join as the first message")
+            return
+        self.peer.settle()
+        reason = self._refusal(message)
+        if reason:
+            await self._send(Refused(reason))
+            return
+        standby = self._standbys.join(message.number)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._listen, standby, nursery.cancel_scope)
+                with suppress(ConnectionClosedError):
+                    try:
+                        await self._serve(standby)
+                    except (JournalError, OSError) as error:
+                        await self.peer.drop(_LATER, f"no copy can be made: {error}")
+                nursery.cancel_scope.cancel()
+        finally:
+            self._standbys.leave(standby)
+
+    def _refusal(self, join: Join) -> str:
+        """The reason for which a journal cannot follow; "" if it can."""
+        if join.version != schema.VERSION:
+            return f"found version {join.version} of the journal, expected {schema.VERSION}: both need the same"
+        reason = self._standbys.strange(join.number, join.beginnings)
+        return reason and f"found a journal that is no beginning of the daemon's: {reason}; begin with an empty directory"
+
+    async def _receive(self) -> ToDaemon | None:
+        """The next message; None if it cannot be read."""
+        data = await self.peer.receive()
+        with suppress(msgspec.DecodeError):
+            return from_standby(data.encode() if isinstance(data, str) else data)
+        return None
+
+    async def _listen(self, standby: Standby, session: trio.CancelScope) -> None:
+        """Take in what the standby has on its disk, until it says something else."""
+        with suppress(ConnectionClosedError):
+            while True:
+                message = await self._receive()
+                if not isinstance(message, Durable) or not standby.number <= message.number <= self._standbys.number:
+                    await self.peer.drop(_WRONG, "expected Durable with a transaction that was sent")
+                    break
+                self._standbys.told(standby, message.number)
+                self._told.set()
+                self._told = trio.Event()
+        session.cancel()
+
+    async def _serve(self, standby: Standby) -> None:
+        await self._send(Following(self._standbys.beginnings))
+        sent, copies = standby.number, 0
+        while True:
+            try:
+                transactions = await self._after(sent)
+            except Missed:
+                copies += 1
+                if copies > _COPIES_MAX:
+                    await self.peer.drop(STALLED, f"more than {KEPT_BYTES_MAX} bytes were not read")
+                    return
+                sent = await self._send_copy(sent)
+                continue
+            if not transactions:
+                break
+            for data in transactions:
+                for part in parts(data):
+                    await self.peer.send_encoded([part], MSGPACK)
+            sent += len(transactions)
+        while standby.number < sent:  # until the daemon has ended
+            await self._told.wait()
+
+    async def _after(self, number: int) -> list[bytes]:
+        """The next transactions; [] if there are none and the session is to stop."""
+        with trio.CancelScope() as self._waiting:
+            if self._is_stopping:
+                self._waiting.cancel()
+            return await self._standbys.after(number)
+        return []
+
+    async def _send_copy(self, number: int) -> int:
+        """Send a copy of all after a transaction; returns the newest transaction in it."""
+        directory = self._standbys.directory
+        async with self._standbys.copying:
+            with tempfile.TemporaryDirectory(dir=directory, prefix=COPY_PREFIX, ignore_cleanup_errors=True) as place:
+                copy = Path(place, "rest.db")
+                newest = await trio.to_thread.run_sync(copy_rest, directory, copy, number, abandon_on_cancel=True)
+                await self._send(Copy((await trio.Path(copy).stat()).st_size))
+                async with await trio.open_file(copy, "rb") as file:
+                    data = await file.read(PART_BYTES)
+                    while data:
+                        following = await file.read(PART_BYTES)
+                        await self._send(Part(data, is_last=not following))
+                        data = following
+        return newest
+
+    async def _send(self, message: ToStandby) -> None:
+        await self.peer.send_encoded([encode(message)], MSGPACK)
