@@ -17,7 +17,7 @@ from ykactor.actors.commands import Awaited, Intake, PartitionCommand, Quiesce
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxReader, OutboxRegistry
-from ykactor.actors.partition import PartitionActor
+from ykactor.actors.partition import Cycling, PartitionActor
 from ykactor.actors.selection import EventFilter, Format
 from ykactor.actors.subscription import Missed, Subscription
 from ykactor.core.messages.facts import Fact
@@ -156,7 +156,7 @@ class Rig:
         self._feed = FeedActor(_Delivery(self._outboxes), partitions)
         configured = queuefile.load(config).partitions[0]
         self.partition = PartitionActor(
-            configured, Clock.of_the_system(), self._feed.inbox.put, reserves=reserves, confirms=confirms
+            configured, Clock.of_the_system(), self._feed.inbox.put, Cycling(reserves=reserves, confirms=confirms)
         )
         self._refusal = refusal
         self.answers = 0

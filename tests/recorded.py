@@ -20,7 +20,7 @@ from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Administer, Awaited, Intake
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.journal import History, Journal, Recording
-from ykactor.actors.partition import PartitionActor
+from ykactor.actors.partition import Cycling, PartitionActor
 from ykactor.actors.partitions import Partitions
 from ykactor.actors.turn_stream import TurnStream
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
@@ -113,7 +113,7 @@ class Life:
         restored = None if self.known is None else self.known.partitions.get(config.name)
         recording = Recording(self.journal.room, encode_cause, self.journal.history, no_failure)
         put, budget = self.feed.inbox.put, self.budget
-        return PartitionActor(config, self.clock, put, recording=recording, restored=restored, budget=budget)
+        return PartitionActor(config, self.clock, put, Cycling(budget=budget), recording=recording, restored=restored)
 
     async def published(self, name: PartitionName) -> None:
         await self.feed.published(name)

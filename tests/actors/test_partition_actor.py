@@ -14,7 +14,7 @@ from world import PLENTY, RELEASED, S_NS, answer, app, ask, configure, load, mak
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Awaited, Intake, PartitionSnapshot, Publication, Quiesce, Read, RunCycles, TakeSnapshot
 from ykactor.actors.mailbox import MailboxOverflow
-from ykactor.actors.partition import INBOX_MAX, PartitionActor
+from ykactor.actors.partition import INBOX_MAX, Cycling, PartitionActor
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.facts import Allocated, PredicatesAsked
 from ykactor.core.messages.planned import Budget
@@ -37,7 +37,7 @@ class Stage:
         self.room = trio.Event()
         self.room.set()
         self.clock = Clock(0)
-        self.actor = PartitionActor(load(text), self.clock, self._publish, **options)
+        self.actor = PartitionActor(load(text), self.clock, self._publish, Cycling(**options))
 
     async def _publish(self, command):
         await self.room.wait()

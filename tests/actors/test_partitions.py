@@ -14,7 +14,7 @@ from world import PLENTY, S_NS, app, ask, node, queue, release, spoken
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Awaited, Intake, PartitionSnapshot, Publication, Quiesce, TakeSnapshot
 from ykactor.actors.feed import FeedActor
-from ykactor.actors.partition import PartitionActor
+from ykactor.actors.partition import Cycling, PartitionActor
 from ykactor.actors.partitions import Partitions
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.inspection.pending_asks import waiting_asks
@@ -44,7 +44,7 @@ class Realm:
         self.full = {}
 
     def _make(self, config):
-        return PartitionActor(config, self.clock, self._publish, budget=UNBOUNDED)
+        return PartitionActor(config, self.clock, self._publish, Cycling(budget=UNBOUNDED))
 
     async def _publish(self, command):
         if command.partition in self.full:

@@ -13,7 +13,7 @@ from world import S_NS, answer, answering, app, ask, forget, load, node, queue, 
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Awaited, Intake, Publication, Quiesce
-from ykactor.actors.partition import PartitionActor
+from ykactor.actors.partition import Cycling, PartitionActor
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.asks import PREDICATE_TAG
 from ykactor.core.messages.facts import (
@@ -170,7 +170,7 @@ def test_actors_decide_the_same(seed):
             told.extend(command.facts)
 
         clock = Clock(0)
-        actor = PartitionActor(load(TEXT), clock, publish, confirms=True, wakes=False, budget=LARGE)
+        actor = PartitionActor(load(TEXT), clock, publish, Cycling(confirms=True, wakes=False, budget=LARGE))
         async with trio.open_nursery() as nursery:
             await nursery.start(actor.run)
             for at_s, said in Talk(seed).history():

@@ -145,18 +145,35 @@ class Renewal:
         return is_quiet or now_ns - self._wished_ns >= WISH_NS
 
 
+class Cycling(Struct, frozen=True, kw_only=True):
+    """The way in which a partition runs cycles.
+
+    Attributes:
+        manual: only on request (``RunCycles``).
+        confirms: confirm the releases that the scheduler starts before the next decision (simulation).
+        wakes: also when time alone makes a decision possible (SC-5); without, only a recorded scenario is played.
+        reserves: whether asks reserve nodes (``surfaces.cli.options``).
+        budget: the bounds of one cycle.
+        on_cycle: called after every cycle with partition, number and result.
+    """
+
+    manual: bool = False
+    confirms: bool = False
+    wakes: bool = True
+    reserves: bool = True
+    budget: Budget = CYCLE_BUDGET
+    on_cycle: Callable[[PartitionName, int, Cycle], None] | None = None
+
+
+_USUAL = Cycling()
+
+
 class PartitionActor:
     """One partition with its scheduler, queues and nodes.
 
     Args:
         config: the first configuration; applied by ``run`` before anything else.
         publish: sends a publication or snapshot to the feed; may wait for room there.
-        manual: run cycles only on request (``RunCycles``).
-        confirms: confirm the releases that the scheduler starts before the next decision (simulation).
-        wakes: also run a cycle when time alone makes a decision possible (SC-5); without, only a recorded scenario is played.
-        reserves: whether asks reserve nodes (``surfaces.cli.options``).
-        budget: the bounds of one cycle.
-        on_cycle: called after every cycle with partition, number and result.
         recording: how turns are recorded; None if they are not.
         restored: the partition with its last state; ``config`` is the one in force. None: a partition without anything.
 
@@ -177,19 +194,14 @@ class PartitionActor:
         config: PartitionConfig,
         clock: Clock,
         publish: Callable[[FeedCommand], Awaitable[None]],
+        cycling: Cycling = _USUAL,
         *,
-        manual: bool = False,
-        confirms: bool = False,
-        wakes: bool = True,
-        reserves: bool = True,
-        budget: Budget = CYCLE_BUDGET,
-        on_cycle: Callable[[PartitionName, int, Cycle], None] | None = None,
         recording: Recording | None = None,
         restored: Restored | None = None,
     ) -> None:
         #: ``_base`` is what the partition was made from, until it is recorded with the next turn.
         self._base: bytes | None
-        self.core, self.scheduler_core, self._base = restored or new(config, reserves=reserves)
+        self.core, self.scheduler_core, self._base = restored or new(config, reserves=cycling.reserves)
         self.inbox: Mailbox[PartitionCommand] = Mailbox(f"partition {config.name}", INBOX_MAX)
         self.standing = Standing(PartitionState.ACTIVE, clock.now_ns())
         self.hand = Hand()
@@ -203,11 +215,7 @@ class PartitionActor:
         self.finished = trio.Event()
         self._clock = clock
         self._publish = publish
-        self._manual = manual
-        self._confirms = confirms
-        self._wakes = wakes
-        self._budget = budget
-        self._on_cycle = on_cycle
+        self._cycling = cycling
         self._recording = recording
         self._renewal = None if recording is None else Renewal(recording.history)
         self._at_rest = True
@@ -262,7 +270,7 @@ class PartitionActor:
 
     async def _next_commands(self) -> list[PartitionCommand]:
         """The next commands; [] when a timer is due or work is left."""
-        if not (self._at_rest or self._manual or self._on_hold):
+        if not (self._at_rest or self._cycling.manual or self._on_hold):
             await trio.lowlevel.checkpoint()
             return self.inbox.take_nowait(BATCH_MAX)
         due_ns = self._next_ns()
@@ -273,7 +281,7 @@ class PartitionActor:
     def _next_ns(self) -> int | None:
         """The time of the next turn if no command arrives; None if there is no such time."""
         due_ns = self.core.timers.next_ns()
-        if not self._wakes or self._manual or self._on_hold:
+        if not self._cycling.wakes or self._cycling.manual or self._on_hold:
             return due_ns
         wake_ns = wakeups.wake_ns(self.scheduler_core.state, self._cycled_ns)
         return min((at_ns for at_ns in (due_ns, wake_ns) if at_ns is not None), default=None)
@@ -294,7 +302,7 @@ class PartitionActor:
                 await self._take_in(wanted)
             for intake in self.hand.finish():
                 intake.answers.done(self.core.name)
-        if not (self._manual or self._on_hold):
+        if not (self._cycling.manual or self._on_hold):
             self._check_deadlines()
             await self._schedule()
 
@@ -326,7 +334,7 @@ class PartitionActor:
         return outcome
 
     def _is_quiet(self) -> bool:
-        return (self._at_rest or self._manual) and not self._on_hold and not self.inbox.messages_waiting()
+        return (self._at_rest or self._cycling.manual) and not self._on_hold and not self.inbox.messages_waiting()
 
     async def _renew_if_due(self, *, is_quiet: bool) -> None:
         """Make the partition anew from its own rows, if they are to be the next base. Nobody notices.
@@ -363,7 +371,7 @@ class PartitionActor:
         await drive(self.core.registry.changed.forget_most())
         now_ns = self._turned_ns = self._clock.now_ns()  # not before: to wait for a disk may take hours
         self.begun = now_ns, cause
-        outcome = await self._carry_out(turn(self.core, self.scheduler_core, now_ns, cause, confirms=self._confirms))
+        outcome = await self._carry_out(turn(self.core, self.scheduler_core, now_ns, cause, confirms=self._cycling.confirms))
         facts, self._facts = self._facts, []
         self.times.begin("publish")
         recorded = None if self._recording is None else await self._record(now_ns, self._recording.encode(cause))
@@ -435,7 +443,7 @@ class PartitionActor:
             case Quiesce(answers, more_follows):
                 if not more_follows:
                     self._check_deadlines()
-                while not self._at_rest and not self._manual:
+                while not self._at_rest and not self._cycling.manual:
                     await self._schedule()
                 answers.done(self.core.name)
 
@@ -458,7 +466,7 @@ class PartitionActor:
     async def _schedule(self) -> None:
         """Run cycles until one uses its budget of placements, nothing more can be decided, or after ``SEARCH_MAX`` cycles."""
         for _ in range(SEARCH_MAX):
-            if self._at_rest or (await self._cycle(self._budget)).is_full:
+            if self._at_rest or (await self._cycle(self._cycling.budget)).is_full:
                 return
 
     async def _cycle(self, budget: Budget) -> Cycle:
@@ -469,6 +477,6 @@ class PartitionActor:
         self.cycles += 1
         self.times.note_cycle(cycle.facts)
         self._at_rest = cycle.at_rest and not outcome.has_confirmed
-        if self._on_cycle is not None:
-            self._on_cycle(self.core.name, self.cycles, cycle)
+        if self._cycling.on_cycle is not None:
+            self._cycling.on_cycle(self.core.name, self.cycles, cycle)
         return cycle

@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Administer, Awaited, Failure, FeedCommand, Intake, PartitionCommand, Publication, Quiesce
 from ykactor.actors.mailbox import Mailbox
-from ykactor.actors.partition import CYCLE_BUDGET, PartitionActor
+from ykactor.actors.partition import CYCLE_BUDGET, Cycling, PartitionActor
 from ykactor.actors.partitions import Partitions
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.inspection.pending_asks import waiting_asks
@@ -159,13 +159,13 @@ async def simulate_here(scenario: Scenario, progress: Progress, budget: Budget, 
                 await published.park()
         return with_endings(scripted, record.endings)
 
-    make = partial(PartitionActor, confirms=scenario.confirm_releases, wakes=scenario.wakes, reserves=reserves, budget=budget)
+    cycling = Cycling(confirms=scenario.confirm_releases, wakes=scenario.wakes, reserves=reserves, budget=budget)
 
     def welcome(inbox: Mailbox[PartitionCommand]) -> None:
         if scenario.wants_scheduling_states:
             inbox.offer(Intake([WantSchedulingStates(True)], more_follows=True))
 
-    partitions = Partitions(lambda config: make(config, clock, publish), welcome=welcome)
+    partitions = Partitions(lambda config: PartitionActor(config, clock, publish, cycling), welcome=welcome)
     end_ns = 0
     async with trio.open_nursery() as nursery:
         await partitions.start(nursery, config)

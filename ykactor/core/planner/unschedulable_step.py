@@ -114,14 +114,8 @@ class UnschedulableStep:
             else:
                 self._state.park(leaf, ask_class)
             return False
-        order.mark_stuck(ask_class)
-        self._state.note_eligible()
-        ask, _ = queue.first_eligible(now_ns, turns)
+        ask = self._eligible(now_ns, leaf, queue, ask_class, turns)
         if ask is None:
-            at_ns = order.hand_over(ask_class, now_ns, turns)
-            if at_ns > now_ns:
-                self._state.park(leaf, ask_class)
-                self._state.note_eligible(at_ns)
             return False
         if order_of(ask) != queue.sort_key:
             order.reposition(application, queue, order_of(ask))
@@ -139,6 +133,19 @@ class UnschedulableStep:
             raise PlanEnds
         self._preempt(plan, leaf, application, ask)
         return False
+
+    def _eligible(self, now_ns: int, leaf: QueueNode, queue: AskQueue, ask_class: AskClass, turns: _Turns) -> Ask | None:
+        """The first ask of the class that may reserve or preempt; None if none may, after parking the class until one may."""
+        order = leaf.applications
+        order.mark_stuck(ask_class)
+        self._state.note_eligible()
+        ask, _ = queue.first_eligible(now_ns, turns)
+        if ask is None:
+            at_ns = order.hand_over(ask_class, now_ns, turns)
+            if at_ns > now_ns:
+                self._state.park(leaf, ask_class)
+                self._state.note_eligible(at_ns)
+        return ask
 
     def _waits_for_node(self, leaf: QueueNode, queue: AskQueue, ask_class: AskClass, now_ns: int) -> bool:
         """True if only a node that opens can help the class, and only usage can hold it back: not age, preemption or slots."""

@@ -72,20 +72,66 @@ _api_server_options = grouped(
 )
 
 
+class Replica(Struct, frozen=True):
+    """The options of one of the processes of an adapter."""
+
+    scheduler_name: str
+    rm_id: str
+    identity: str
+    no_lease: bool
+    qps: int
+
+    def settings(self, daemon: Destination, namespace: str) -> Settings:
+        """The settings of the adapter."""
+        from ykactor.kubernetes.adapter import Settings
+        from ykactor.kubernetes.leader import LeaseName
+
+        return Settings(
+            url=daemon.url,
+            login=daemon.login(),
+            rm_id=self.rm_id,
+            scheduler_name=self.scheduler_name,
+            namespace=namespace,
+            lease=None if self.no_lease else LeaseName(namespace, LEASE, self.identity),
+            qps=self.qps,
+        )
+
+    def process(self) -> Process:
+        """This process, for the adapter."""
+        from ykactor.kubernetes.process import Process
+
+        return Process(
+            identity=self.identity,
+            now=lambda: datetime.fromtimestamp(system_ns() / 1e9, UTC),
+            say=lambda sentence: log_event(log, logging.INFO, "adapter_said", message=sentence),
+            warn=lambda sentence: log_event(log, logging.WARNING, "adapter_warned", message=sentence),
+            rng=random.Random(os.urandom(8)),
+        )
+
+
+_replica_options = grouped(
+    "replica",
+    Replica,
+    click.option("--scheduler-name", default="ykactor", show_default=True, metavar="NAME", help="Of the pods that it runs."),
+    click.option("--rm-id", default="kubernetes", show_default=True, metavar="ID", help="Its id as a resource manager."),
+    click.option(
+        "--identity", default=socket.gethostname, metavar="POD", help="The name of this replica.  [default: of this host]"
+    ),
+    click.option("--no-lease", is_flag=True, help="Lead always: there is no other replica."),
+    click.option(
+        "--qps",
+        type=WholeNumber(min=1, max=100_000),
+        default=200,
+        show_default=True,
+        help="Requests per second to the API server; binds do not wait for it. kubernetes.qps in a ConfigMap counts more.",
+    ),
+)
+
+
 @click.group(invoke_without_command=True)
 @daemon_options
 @_api_server_options
-@click.option("--scheduler-name", default="ykactor", show_default=True, metavar="NAME", help="Of the pods that it runs.")
-@click.option("--rm-id", default="kubernetes", show_default=True, metavar="ID", help="Its id as a resource manager.")
-@click.option("--identity", default=socket.gethostname, metavar="POD", help="The name of this replica.  [default: of this host]")
-@click.option("--no-lease", is_flag=True, help="Lead always: there is no other replica.")
-@click.option(
-    "--qps",
-    type=WholeNumber(min=1, max=100_000),
-    default=200,
-    show_default=True,
-    help="Requests per second to the API server; binds do not wait for it. kubernetes.qps in a ConfigMap counts more.",
-)
+@_replica_options
 @click.option("--listen", type=TCP_ADDRESS, metavar="HOST:PORT", help="Serve /livez, /readyz and /metrics there.")
 @log_level_option()
 @click.pass_context
@@ -94,11 +140,7 @@ def command(
     *,
     daemon: Destination,
     api_server: ApiServer,
-    scheduler_name: str,
-    rm_id: str,
-    identity: str,
-    no_lease: bool,
-    qps: int,
+    replica: Replica,
     listen: TcpAddress | None,
     log_level: str,
 ) -> None:
@@ -110,31 +152,11 @@ def command(
         context.default_map = {context.invoked_subcommand: structs.asdict(api_server)}
         return
     credentials = api_server.credentials()
-    from ykactor.kubernetes.adapter import Settings
-    from ykactor.kubernetes.leader import LeaseName
-    from ykactor.kubernetes.process import Process
-
+    settings = replica.settings(daemon, api_server.own_namespace(credentials))
     writer = LogWriter(STANDARD_ERROR)
     configure(log_level, writer)
-    namespace = api_server.own_namespace(credentials)
-    settings = Settings(
-        url=daemon.url,
-        login=daemon.login(),
-        rm_id=rm_id,
-        scheduler_name=scheduler_name,
-        namespace=namespace,
-        lease=None if no_lease else LeaseName(namespace, LEASE, identity),
-        qps=qps,
-    )
-    process = Process(
-        identity=identity,
-        now=lambda: datetime.fromtimestamp(system_ns() / 1e9, UTC),
-        say=lambda sentence: log_event(log, logging.INFO, "adapter_said", message=sentence),
-        warn=lambda sentence: log_event(log, logging.WARNING, "adapter_warned", message=sentence),
-        rng=random.Random(os.urandom(8)),
-    )
     try:
-        if loop.run(_run, credentials, settings, process, listen) == signal.SIGINT:
+        if loop.run(_run, credentials, settings, replica.process(), listen) == signal.SIGINT:
             raise KeyboardInterrupt
     except* (RequestRefused, SessionReplaced) as errors:
         raise daemon.problem(exit_codes.first_of(errors)) from None

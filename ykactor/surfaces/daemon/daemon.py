@@ -23,7 +23,7 @@ from ykactor.actors.feed import FeedActor
 from ykactor.actors.health import Check, HealthChecks
 from ykactor.actors.journal import Journal, Recording
 from ykactor.actors.outbox import OutboxRegistry
-from ykactor.actors.partition import PartitionActor, Standing
+from ykactor.actors.partition import Cycling, PartitionActor, Standing
 from ykactor.actors.partitions import Partitions
 from ykactor.actors.pauses import collect_old, settle_memory
 from ykactor.actors.standbys import Standbys
@@ -309,18 +309,8 @@ class Daemon:
             inner.start_soon(feed_watchdog, notifier, self._progress, self._has_no_work, name="watchdog")
             inner.start_soon(collect_old, self._is_idle, name="collector")
             async with trio.open_nursery() as edge:
-                admission = self._admission(inner)
-                serve = partial(serve_websockets, _for(WS, doors), self, admission, stopping=stopping)
-                await edge.start(partial(serve, counts=self._instruments.sessions), name="websockets")
-                if _for(HTTP, doors):
-                    await self._serve_http(edge, doors, admission, stopping)
-                for watcher in (self._access, self._tls):
-                    if watcher is not None:
-                        watcher.audit = self.audit
-                        await inner.start(watcher.run, stopping, name=f"{watcher.name} watcher")
-                if self._file_config is not None:
-                    known = self._file_config.text if self._reloading.has_read(self._file_config) else ""
-                    await self._queue_file.follow(inner, notifier, self._status, known, stopping)
+                await self._serve(edge, doors, self._admission(inner), stopping)
+                await self._watch(inner, notifier, stopping)
                 settle_memory()
                 notifier.ready(self._status())
                 log_event(log, logging.INFO, "daemon_started", addresses=addresses, manual=self.manual)
@@ -341,6 +331,23 @@ class Daemon:
         control = self._access.control
         nursery.start_soon(control.run, name="access control")
         return Admission(self.audit, control.admit, self._settings.host_names, control.limits)
+
+    async def _watch(self, nursery: trio.Nursery, notifier: Notifier, stopping: trio.Event) -> None:
+        """Follow the files."""
+        for watcher in (self._access, self._tls):
+            if watcher is not None:
+                watcher.audit = self.audit
+                await nursery.start(watcher.run, stopping, name=f"{watcher.name} watcher")
+        if self._file_config is not None:
+            known = self._file_config.text if self._reloading.has_read(self._file_config) else ""
+            await self._queue_file.follow(nursery, notifier, self._status, known, stopping)
+
+    async def _serve(self, nursery: trio.Nursery, doors: Sequence[Door], admission: Admission, stopping: trio.Event) -> None:
+        """Serve websockets, and the REST API if there is a door for it."""
+        serve = partial(serve_websockets, _for(WS, doors), self, admission, stopping=stopping)
+        await nursery.start(partial(serve, counts=self._instruments.sessions), name="websockets")
+        if _for(HTTP, doors):
+            await self._serve_http(nursery, doors, admission, stopping)
 
     async def _serve_http(self, nursery: trio.Nursery, doors: Sequence[Door], admission: Admission, stopping: trio.Event) -> None:
         from ykactor.surfaces.http.server import serve_rest  # needs libraries that take 0.2 s to load
@@ -398,9 +405,7 @@ class Daemon:
             config,
             self._clock,
             self.feed.inbox.give,
-            manual=self.manual,
-            reserves=self._settings.reserves,
-            on_cycle=log_cycle,
+            Cycling(manual=self.manual, reserves=self._settings.reserves, on_cycle=log_cycle),
             recording=None if journal is None else Recording(journal.room, encode_cause, journal.history, log_no_base),
             restored=restored,
         )

@@ -15,6 +15,7 @@ from typing import BinaryIO, TypeVar
 
 import click
 import trio
+from msgspec import Struct
 
 from ykactor.core.config.properties import WITH_GANGS
 from ykactor.core.values.quantities import parse_duration
@@ -23,7 +24,7 @@ from ykactor.local.model import Job
 from ykactor.local.untrusted import Unreadable, is_there, open_regular
 from ykactor.surfaces.cli import loop
 from ykactor.surfaces.cli.jobs.asking import amount_of, answer, directory_option, endings, exit_code, shown
-from ykactor.surfaces.cli.options import PRIORITY, Parsed, WholeNumber
+from ykactor.surfaces.cli.options import PRIORITY, Parsed, WholeNumber, grouped
 from ykactor.surfaces.cli.terminal import say
 
 
@@ -150,102 +151,139 @@ def _seconds(text: str) -> float:
     return found / 1e9
 
 
+class _Wanted(Struct, frozen=True):
+    """The options of a job.
+
+    Attributes:
+        others: amounts of resources without an option of their own.
+        array: the first and the last index.
+        gang: the number of tasks; None: it is no gang.
+    """
+
+    queue: str
+    vcore: tuple[str, int]
+    memory: tuple[str, int]
+    gpu: int
+    others: tuple[tuple[str, int], ...]
+    priority: int
+    array: tuple[int, int] | None
+    gang: int | None
+    time_limit_s: float
+    retries: int
+    name: str
+
+    def job(self, words: tuple[str, ...]) -> Job:
+        """The job that runs a command, from this directory and with this environment."""
+        if self.gang is not None and (self.array is not None or self.retries):
+            raise click.UsageError("found --gang with --array or --retries, expected it without")
+        first, last = self.array or (0, (self.gang or 1) - 1)
+        return Job(
+            id="",
+            token=secrets.token_hex(16),
+            name=self.name,
+            user="",
+            queue=self.queue,
+            arguments=_fitting("arguments", [os.fsencode(word) for word in words], ARGUMENTS_MAX),
+            environ=_fitting("environment variables", [b"=".join(pair) for pair in os.environb.items()], ENVIRON_MAX),
+            directory=os.getcwdb(),
+            resource=self._resource(),
+            submitted_ns=0,
+            priority=self.priority,
+            first=first,
+            last=last,
+            is_gang=self.gang is not None,
+            time_limit_s=self.time_limit_s,
+            retries=self.retries,
+        )
+
+    def _resource(self) -> dict[str, int]:
+        for resource, _ in self.others:
+            if resource in _OWN_OPTIONS:
+                raise click.UsageError(f"found --resource {resource}, expected --{resource}")
+        if self.gpu and any(resource == "nvidia.com/gpu" for resource, _ in self.others):
+            raise click.UsageError("found --gpu and --resource nvidia.com/gpu, expected one of them: they are the same")
+        amounts = {"gpu": self.gpu} | dict(self.others) | dict([self.vcore, self.memory])
+        if 0 < (found := amounts["memory"]) < MEMORY_MIN:
+            raise click.UsageError(f"found --memory of {found} bytes, expected at least 1Mi, or 0: {found}Gi are gibibytes")
+        return {resource: amount for resource, amount in amounts.items() if amount}
+
+
+def _fitting(what: str, texts: list[bytes], most: int) -> list[bytes]:
+    """The texts, if they have no more bytes together."""
+    size = sum(len(text) + 1 for text in texts)
+    if size > most:
+        raise click.ClickException(f"found {size} bytes of {what}, expected at most {most}")
+    return texts
+
+
+_job_options = grouped(
+    "wanted",
+    _Wanted,
+    click.option("--queue", default="", metavar="QUEUE", help="The queue; without it placement rules choose one."),
+    click.option(
+        "--vcore",
+        type=amount_of("vcore"),
+        default="1",
+        show_default=True,
+        metavar="QUANTITY",
+        help="Cores: 2, or 500m for a half.",
+    ),
+    click.option("--memory", type=amount_of("memory"), default="512Mi", show_default=True, metavar="QUANTITY", help="Memory."),
+    click.option("--gpu", type=WholeNumber(min=0), default=0, metavar="N", help="GPUs; CUDA_VISIBLE_DEVICES has their indices."),
+    click.option(
+        "--resource",
+        "others",
+        type=amount_of(""),
+        multiple=True,
+        metavar="NAME=QUANTITY",
+        help="Of another resource. Repeatable.",
+    ),
+    click.option("--priority", type=PRIORITY, default=0, metavar="N", help="Higher is more important."),
+    click.option(
+        "--array", type=Parsed("array", _array), metavar="FIRST-LAST", help="A task for each index, which YKACTOR_TASK has."
+    ),
+    click.option(
+        "--gang",
+        type=WholeNumber(1, GANG_MAX),
+        metavar="N",
+        help=f"N tasks, 0 to N-1, that start and end together. Their queue needs the sort policy {WITH_GANGS}.",
+    ),
+    click.option(
+        "--time",
+        "time_limit_s",
+        type=Parsed("duration", _seconds),
+        default=0.0,
+        metavar="DURATION",
+        help="How long a task may run, such as 1h30m.",
+    ),
+    click.option(
+        "--retries",
+        type=WholeNumber(0, RETRIES_MAX),
+        default=0,
+        metavar="N",
+        help="How often a task that has failed, was preempted or lost is started again.",
+    ),
+    click.option("--name", default="", metavar="NAME", help="Shown by ykactor jobs."),
+)
+
+
 @click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @directory_option
-@click.option("--queue", default="", metavar="QUEUE", help="The queue; without it placement rules choose one.")
-@click.option(
-    "--vcore", type=amount_of("vcore"), default="1", show_default=True, metavar="QUANTITY", help="Cores: 2, or 500m for a half."
-)
-@click.option("--memory", type=amount_of("memory"), default="512Mi", show_default=True, metavar="QUANTITY", help="Memory.")
-@click.option("--gpu", type=WholeNumber(min=0), default=0, metavar="N", help="GPUs; CUDA_VISIBLE_DEVICES has their indices.")
-@click.option(
-    "--resource", "others", type=amount_of(""), multiple=True, metavar="NAME=QUANTITY", help="Of another resource. Repeatable."
-)
-@click.option("--priority", type=PRIORITY, default=0, metavar="N", help="Higher is more important.")
-@click.option(
-    "--array", type=Parsed("array", _array), metavar="FIRST-LAST", help="A task for each index, which YKACTOR_TASK has."
-)
-@click.option(
-    "--gang",
-    type=WholeNumber(1, GANG_MAX),
-    metavar="N",
-    help=f"N tasks, 0 to N-1, that start and end together. Their queue needs the sort policy {WITH_GANGS}.",
-)
-@click.option(
-    "--time",
-    "time_limit_s",
-    type=Parsed("duration", _seconds),
-    default=0.0,
-    metavar="DURATION",
-    help="How long a task may run, such as 1h30m.",
-)
-@click.option(
-    "--retries",
-    type=WholeNumber(0, RETRIES_MAX),
-    default=0,
-    metavar="N",
-    help="How often a task that has failed, was preempted or lost is started again.",
-)
-@click.option("--name", default="", metavar="NAME", help="Shown by ykactor jobs.")
+@_job_options
 @click.option(
     "--wait/--detach",
     "waits",
     default=True,
     help="Wait for the end, print what a single task writes, end with its exit code; or only print the job.  [default: wait]",
 )
-def command(
-    words: tuple[str, ...],
-    directory: Path,
-    queue: str,
-    vcore: tuple[str, int],
-    memory: tuple[str, int],
-    gpu: int,
-    others: tuple[tuple[str, int], ...],
-    priority: int,
-    array: tuple[int, int] | None,
-    gang: int | None,
-    time_limit_s: float,
-    retries: int,
-    name: str,
-    waits: bool,
-) -> None:
+def command(words: tuple[str, ...], directory: Path, wanted: _Wanted, waits: bool) -> None:
     """Run COMMAND on this machine as soon as its queue has room, from this directory and with this environment.
 
     Write -- before a COMMAND with options. A task is started once, and once more for each of --retries. It reads no standard
     input. Ctrl-C leaves the job as it is: ykactor cancel JOB ends it.
     """
-    if gang is not None and (array is not None or retries):
-        raise click.UsageError("found --gang with --array or --retries, expected it without")
-    first, last = array or (0, (gang or 1) - 1)
-    for resource, _ in others:
-        if resource in _OWN_OPTIONS:
-            raise click.UsageError(f"found --resource {resource}, expected --{resource}")
-    if gpu and any(resource == "nvidia.com/gpu" for resource, _ in others):
-        raise click.UsageError("found --gpu and --resource nvidia.com/gpu, expected one of them: they are the same")
-    amounts = {"gpu": gpu} | dict(others) | dict([vcore, memory])
-    if 0 < (found := amounts["memory"]) < MEMORY_MIN:
-        raise click.UsageError(f"found --memory of {found} bytes, expected at least 1Mi, or 0: {found}Gi are gibibytes")
-    job = Job(
-        id="",
-        token=secrets.token_hex(16),
-        name=name,
-        user="",
-        queue=queue,
-        arguments=[os.fsencode(word) for word in words],
-        environ=[name + b"=" + value for name, value in os.environb.items()],
-        directory=os.getcwdb(),
-        resource={resource: amount for resource, amount in amounts.items() if amount},
-        submitted_ns=0,
-        priority=priority,
-        first=first,
-        last=last,
-        is_gang=gang is not None,
-        time_limit_s=time_limit_s,
-        retries=retries,
-    )
-    _check_size("arguments", job.arguments, ARGUMENTS_MAX)
-    _check_size("environment variables", job.environ, ENVIRON_MAX)
+    job = wanted.job(words)
     if _has_input(_STANDARD_INPUT):
         say("standard input is not read: give the job a file, or its content as an argument", err=True)
     code = loop.run(_run, directory, job, waits)
@@ -263,12 +301,6 @@ def _has_input(descriptor: int) -> bool:
     except OSError:  # there is none
         return False
     return any(waiting)
-
-
-def _check_size(what: str, texts: list[bytes], limit: int) -> None:
-    size = sum(len(text) + 1 for text in texts)
-    if size > limit:
-        raise click.ClickException(f"found {size} bytes of {what}, expected at most {limit}")
 
 
 async def _run(directory: Path, job: Job, waits: bool) -> int:
