@@ -4,19 +4,24 @@ A request is one message: the JSON text ``[arguments, environment]`` and the des
 and of a report. The report gets the process's number and later its exit code (negative: the signal), each as four bytes.
 """
 
+import atexit
 import gc
 import importlib
 import importlib.util
 import json
 import os
+import pkgutil
 import signal
 import socket
 import struct
 import sys
+import threading
 import time
+from typing import NoReturn
 
+import ykactor
 from ykactor.__main__ import main
-from ykactor.surfaces.cli.main import COMMANDS, VERBS
+from ykactor.wire import queuefile
 
 #: More than Linux lets one message have.
 _REQUEST_MAX_BYTES = 1_000_000
@@ -24,10 +29,11 @@ REPORT = struct.Struct("i")
 
 
 def _import_all() -> None:
-    for path in sorted({path.partition(":")[0] for path in (*COMMANDS.values(), VERBS)}):
-        importlib.import_module(f"ykactor.surfaces.cli.{path}")
-    for late in ("surfaces.daemon.daemon", "kubernetes.adapter", "kubernetes.probes"):
-        importlib.import_module(f"ykactor.{late}")
+    """Import what the processes import, also late, and prepare the reading of queue files: they share it."""
+    for module in pkgutil.walk_packages(ykactor.__path__, "ykactor."):
+        importlib.import_module(module.name)
+    importlib.import_module("encodings.idna")
+    queuefile.load("")
     gc.collect()
     gc.freeze()
 
@@ -89,7 +95,21 @@ def _reap() -> None:
         return
 
 
+def _exit(code: int) -> NoReturn:
+    """End like the interpreter, but free no objects: a fork would first copy them, which takes longer than most commands."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
     _import_all()
     _become_requested(socket.socket(fileno=int(sys.argv[1])))
-    main()
+    try:
+        main()
+    except SystemExit as end:
+        if isinstance(end.code, int):
+            _exit(end.code)
+        raise
