@@ -23,7 +23,7 @@ from ykactor.actors.clock import Clock
 from ykactor.actors.feed import FeedActor
 from ykactor.client import Disconnected, RequestRefused, connect, follow
 from ykactor.client.connection import open_connection
-from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli import exit_codes, state_options
 from ykactor.surfaces.cli import serve as serve_module
 from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.daemon.daemon import CHANGES_LOGGED_MAX, Daemon, Settings
@@ -445,7 +445,7 @@ def test_a_state_directory_that_cannot_be_written_is_refused(tmp_path, monkeypat
     def refuse(*_, **__):
         raise error
 
-    monkeypatch.setattr(serve_module.tempfile, "TemporaryFile", refuse)  # root may write everywhere
+    monkeypatch.setattr(state_options.tempfile, "TemporaryFile", refuse)  # root may write everywhere
     done = CliRunner().invoke(serve_module.command, [*ANY_PORT, "--state-dir", str(tmp_path)])
     assert done.exit_code == code
     assert done.output == f"Error: {tmp_path}: {reason}\n"

@@ -64,7 +64,7 @@ class Slots:
     def refusal(self, holder: str, size: int = 1) -> str:
         """The reason for which a holder gets no further slot, or so many together; "" if it gets one."""
         held, most = self.held(holder), self._most()
-        if self._count + size > max(most, size):  # one is allowed in any case, however large
+        if not most or self._count + size > max(most, size):  # if there are any, one is allowed however large
             return f"{most} {self._noun} are open, no more are allowed"
         if held and held + size > (most - self._count + held) // _SHARE:
             return f"{held} {self._noun} of {holder} are open, no more are allowed: a quarter of what others leave of {most}"
