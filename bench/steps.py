@@ -64,6 +64,7 @@ class _Run(NamedTuple):
 
 _RUNS = {
     "1, 100 a second": _Run(500, Sending(1, 0.01)),
+    "1, 1000 a second": _Run(5_000, Sending(1, 0.001)),
     "1": _Run(8_000, Sending(1)),
     "10": _Run(16_000, Sending(10)),
     "100": _Run(16_000, Sending(100)),

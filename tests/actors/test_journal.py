@@ -17,7 +17,7 @@ from ykactor.actors.journal import (
     PAUSE_MAX_S,
     RETRY_MAX_S,
     RETRY_S,
-    WIDENS_MIN,
+    WIDENS_PER_S,
     WINDOW_MAX_S,
     WINDOW_S,
     Journal,
@@ -190,7 +190,7 @@ async def test_a_busy_daemon_commits_in_time(autojump_clock):
     store, numbers = MemoryStore(lambda: 0.0), count(1)
     async with running(store) as journal:
         for _ in range(2):
-            taken = await windows(journal, store, numbers, 2 * WIDENS_MIN)
+            taken = await windows(journal, store, numbers, round(2 * WIDENS_PER_S * WINDOW_S))
             assert taken[:4] == pytest.approx([WINDOW_S, 2 * WINDOW_S, 4 * WINDOW_S, WINDOW_MAX_S], abs=WINDOW_S / 2)
             assert taken[4:] == pytest.approx([WINDOW_MAX_S] * len(taken[4:]), abs=WINDOW_S / 2)
             await journal.flushed()
@@ -199,11 +199,12 @@ async def test_a_busy_daemon_commits_in_time(autojump_clock):
             await trio.sleep(1)
 
 
-async def test_a_lone_request_waits_for_no_wide_window(autojump_clock):
-    """A busy daemon to which few requests come commits each after ``WINDOW_S``."""
+@pytest.mark.parametrize("rate_per_s", [WIDENS_PER_S / 10, WIDENS_PER_S / 2])
+async def test_few_requests_wait_for_no_wide_window(rate_per_s, autojump_clock):
+    """A busy daemon to which fewer than ``WIDENS_PER_S`` come commits each after ``WINDOW_S``."""
     store = MemoryStore(lambda: 0.0)
     async with running(store) as journal:
-        taken = await windows(journal, store, count(1), 5)
+        taken = await windows(journal, store, count(1), round(rate_per_s * WINDOW_S))
     assert len(taken) > 10
     assert max(taken) <= 2 * WINDOW_S  # with the steps of the event loop at its end
 

@@ -75,10 +75,15 @@ def test_lines_that_find_no_place_are_counted(pipe: tuple[int, int]) -> None:
 def test_close_does_not_wait_for_a_reader(pipe: tuple[int, int]) -> None:
     """``close`` returns when nobody reads, whether the queue is full or not."""
     writer = LogWriter(pipe[1], lines_max=1)
-    for _ in range(3):
+    writer.write(HUGE)
+    while not writer._lines.empty():  # until the thread has it
+        threading.Event().wait(0.01)
+    for _ in range(2):
         writer.write(HUGE)
     writer.close(0.01)
-    read_until(pipe[0], HUGE)
+    with open(pipe[0], closefd=False) as file:
+        assert [file.readline(), file.readline()] == [HUGE, HUGE]
+    writer.close(60)
 
 
 def test_what_cannot_be_written_is_counted() -> None:
@@ -116,3 +121,28 @@ def test_the_thread_rests_while_nobody_can_read(pipe: tuple[int, int], monkeypat
     assert lines[0] == "two\n"
     assert json.loads(lines[-1])["lines"] == 1
     writer.close(60)
+
+
+def test_lines_of_a_busy_program_are_written_together(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first line is written at once; what comes during the pause after it is written with one call."""
+    writes, rested, rest = list[bytes](), threading.Event(), threading.Event()
+
+    def write(descriptor: int, data: bytes) -> int:
+        writes.append(bytes(data))
+        return real(descriptor, data)
+
+    def sleep(_: float) -> None:
+        rested.set()
+        rest.wait()
+
+    real = os.write
+    monkeypatch.setattr("ykactor.surfaces.log.logs.os.write", write)
+    monkeypatch.setattr("ykactor.surfaces.log.logs.time.sleep", sleep)
+    writer = LogWriter(pipe[1])
+    writer.write("first\n")
+    rested.wait()
+    for number in range(20):
+        writer.write(f"{number}\n")
+    rest.set()
+    writer.close(60)
+    assert writes == [b"first\n", "".join(f"{number}\n" for number in range(20)).encode()]

@@ -132,8 +132,9 @@ class Recording(NamedTuple):
 #: one row, not two.
 WINDOW_S = 0.005
 WINDOW_MAX_S = 0.04
-#: The events and messages of a window that make the next one longer. One request has fewer: it waits for no other.
-WIDENS_MIN = 20
+#: The rate of events and messages in a window from which on the next one is longer. One that a request fills, or 1,000 small
+#: requests in a second, stays below: their answers would only come later.
+WIDENS_PER_S = 10_000
 #: The longest that it waits for more even so, because there was more after the last commit.
 PAUSE_MAX_S = 0.002
 #: When a batch is tried again while the disk is full: at first, and at most. A large one takes 0.4 s each time.
@@ -464,7 +465,7 @@ class Journal:
             # and the shortest sleep 1 ms.
             await wait_all_tasks_blocked()
         batch = self._gathered.batch
-        is_flooded = window.cancelled_caught and batch.events_count + batch.messages_count >= WIDENS_MIN
+        is_flooded = window.cancelled_caught and batch.events_count + batch.messages_count >= WIDENS_PER_S * self._window_s
         self._window_s = min(2 * self._window_s, WINDOW_MAX_S) if is_flooded else WINDOW_S
         while self._is_in_turn:
             await self._turn_ended.park()

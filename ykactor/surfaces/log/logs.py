@@ -10,6 +10,7 @@ import logging
 import os
 import queue
 import threading
+import time
 import traceback
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -186,8 +187,10 @@ LOG_CLOSE_S = 1.0
 #: Lines that wait to be written, and their characters; further ones are lost. A line has some hundred characters.
 LINES_MAX = 4096
 CHARACTERS_MAX = 2**24
-#: Lines that are written at once, so that a busy scheduler does not slow the log down to a line per switch of threads.
+#: Lines that are written at once, and the pause after them. In it lines gather, so a busy event loop hands the interpreter's lock
+#: over to the thread 20 times a second at most, not for each line.
 BATCH_MAX = 256
+PAUSE_S = 0.05
 
 
 class LogWriter:
@@ -250,6 +253,8 @@ class LogWriter:
             self._characters_out += sum(map(len, lines))
             if is_written:  # else the line that reports it would be lost as well, and need another one
                 self._report_lost()
+            if is_open and len(batch) < BATCH_MAX:
+                time.sleep(PAUSE_S)
 
     def _take(self) -> list[str | None]:
         """Wait for lines; None, which ends the log, is the last one."""
