@@ -24,6 +24,11 @@ LASTING_S = 10.0
 OnConnection = Callable[[str], object]
 
 
+def backoff_s(attempts: int, first_s: float, most_s: float, rng: random.Random) -> float:
+    """Seconds before the next attempt, after the first and so many others: twice as long each time, and random, at least half."""
+    return min(most_s, first_s * 2.0 ** min(attempts, 16)) * rng.uniform(0.5, 1)
+
+
 def silently(sentence: str) -> None:
     """An ``OnConnection`` that does nothing."""
 
@@ -60,7 +65,7 @@ class ReconnectingSession(ABC, Generic[T]):
                 await self._connect()
                 if trio.current_time() - self._opened_s >= LASTING_S:
                     self._attempt = 0
-                await trio.sleep(self._pause_s())
+                await trio.sleep(backoff_s(self._attempt, BACKOFF_FIRST_S, BACKOFF_MAX_S, self._rng))
                 self._attempt += 1
         except (Disconnected, RequestRefused, ProtocolError, ValueError) as error:
             self._failure = error
@@ -77,7 +82,3 @@ class ReconnectingSession(ABC, Generic[T]):
         if not self.is_lost:
             self.is_lost = True
             self._on_connection(sentence)
-
-    def _pause_s(self) -> float:
-        """Seconds before the next attempt."""
-        return min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(self._attempt, 16)) * self._rng.uniform(0.5, 1)

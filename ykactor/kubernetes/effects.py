@@ -14,6 +14,7 @@ from urllib.parse import quote
 import trio
 from msgspec import Struct, field
 
+from ykactor.client.reconnecting import backoff_s
 from ykactor.kubernetes.api import MERGE_PATCH, STRATEGIC_PATCH, Api, ApiError
 from ykactor.kubernetes.lanes import Lane, Pace
 from ykactor.kubernetes.leader import DURATION_S, STOP_S, Leadership
@@ -130,7 +131,7 @@ class Effects:
                 self._binder.dismiss(subject)
 
     def _pause_s(self, attempts: int) -> float:
-        return min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(attempts, 16)) * self._process.rng.uniform(0.5, 1)
+        return backoff_s(attempts, BACKOFF_FIRST_S, BACKOFF_MAX_S, self._process.rng)
 
     # ---- urgent: tried until it is done or needless
 

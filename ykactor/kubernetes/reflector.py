@@ -14,6 +14,7 @@ import msgspec
 import trio
 from msgspec import Raw, Struct
 
+from ykactor.client.reconnecting import backoff_s
 from ykactor.kubernetes.api import WRONG, Api, ApiError, ReadError, read
 from ykactor.kubernetes.messages import TYPES, Changed, Gone, Kind, Listed, Ref, Stimulus, Unreadable
 from ykactor.kubernetes.model import ListMeta, Object, Page, Status, WatchEvent
@@ -264,7 +265,7 @@ class Reflector:
     def _pause_s(self) -> float:
         """Longer after each attempt since a watch has lasted."""
         self._attempts += 1
-        return min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(self._attempts - 1, 16)) * self._rng.uniform(0.5, 1)
+        return backoff_s(self._attempts - 1, BACKOFF_FIRST_S, BACKOFF_MAX_S, self._rng)
 
     # ---- lists
 

@@ -19,8 +19,9 @@ from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import AllocationKey, QueuePath
 from ykactor.core.values.parts import Steps, in_parts, sorted_in_parts
 from ykactor.core.values.resources import Resource
+from ykactor.core.values.words import NAMES_MAX
 from ykactor.core.waiting.causes import PendingCauses, is_held, pending_of
-from ykactor.core.waiting.reasons import NAMES_MAX, PendingCause
+from ykactor.core.waiting.reasons import PendingCause
 
 #: What the attempt to place an ask has found; everything else keeps it back before it is tried.
 _FOUND_BY_TRYING = frozenset((WaitingCause.QUEUE, WaitingCause.NODES, WaitingCause.PREDICATE, WaitingCause.RESERVED))

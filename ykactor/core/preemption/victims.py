@@ -25,6 +25,7 @@ from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.ids import ApplicationID, NodeID
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.sorted_list import SortedList
+from ykactor.core.values.words import plural
 
 #: Rejected nodes that a ``Preempted`` fact names.
 REJECTED_MAX = 5
@@ -297,7 +298,8 @@ class Search:
                 break
             if best is not None and best.rank() < (False, False, *rank):
                 others = islice(chain([(rank, node)], nodes), max(0, REJECTED_MAX - len(self.rejected)))
-                self.rejected += [(node_id, f"at least {_tasks(least)} would be preempted") for (least, _, node_id), _ in others]
+                for (least, _, node_id), _ in others:
+                    self.rejected.append((node_id, f"at least {plural(least, 'task')} would be preempted"))
                 break
             found = self._solve(node)
             if found is not None and (best is None or found.rank() < best.rank()):
@@ -313,7 +315,7 @@ class Search:
             return
         is_last_resort, has_originator, count, *_ = found.rank()
         spared = ", also such as are spared where possible" if is_last_resort or has_originator else ""
-        self.rejected.insert(0, (node_id, f"{_tasks(count)} would be preempted{spared}"))
+        self.rejected.insert(0, (node_id, f"{plural(count, 'task')} would be preempted{spared}"))
 
     def _needs_on(self, node: IndexedNode) -> tuple[Resource, bool]:
         """The amounts to be freed on the node (PE-39), and True if the node has room for the ask already."""
@@ -370,10 +372,6 @@ class Search:
         common = next(queue for queue in leaf.path_up if queue in self._ancestors)
         own = effective_priority(self._ask.priority, self._leaf, common)
         return effective_priority(priority, leaf, common) <= own
-
-
-def _tasks(count: int) -> str:
-    return "1 task" if count == 1 else f"{count} tasks"
 
 
 def _least(needs: Resource, largest: Resource) -> int:

@@ -17,6 +17,7 @@ from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueueP
 from ykactor.core.values.quantities import quantity_text
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.times import utc_text
+from ykactor.core.values.words import plural, some
 
 
 class PendingCode(StrEnum):
@@ -75,8 +76,6 @@ class PendingCause(Struct, frozen=True, gc=False):
     left_out: Mapping[NodeID, int] = {}
 
 
-#: Nodes, tasks and asks that a sentence names.
-NAMES_MAX = 3
 #: Sizes in which memory is shown.
 _MEMORY_UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
@@ -142,7 +141,7 @@ def no_room(place: Place, wanted: Resource) -> str:
 
 def running(whose: str, count: int | None, most: int) -> str:
     """A queue, or a user or group in a queue, has no slot for one more running application."""
-    return f"{whose} runs {count} of at most {most} application{'' if most == 1 else 's'}"
+    return f"{whose} runs {count} of at most {plural(most, 'application')}"
 
 
 # ---- queues above their max
@@ -329,12 +328,6 @@ def _without_others(code: PendingCode, place: Place | None, wanted: Resource) ->
 
 
 # ---- numbers and lists
-
-
-def some(names: Sequence[str]) -> str:
-    """The first three of these names, and the number of the others."""
-    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
-    return f"{', '.join(names[:NAMES_MAX])}{more}"
 
 
 def _listed(names: Sequence[str]) -> str:

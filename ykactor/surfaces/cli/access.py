@@ -18,8 +18,8 @@ from ykactor.access.model import CertificateProof, Identity, JwtProof, Proof, Ro
 from ykactor.access.moments import Moment
 from ykactor.access.permissions import messages_of
 from ykactor.access.tokens import Token, Tokens, TokensError
+from ykactor.core.values.words import plural
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.cli.cells import plural
 from ykactor.surfaces.cli.options import EXISTING_FILE
 from ykactor.surfaces.cli.queue_files import explained, warn
 from ykactor.surfaces.cli.terminal import say, say_lines, write

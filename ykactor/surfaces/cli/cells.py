@@ -20,11 +20,6 @@ _EXACT_NS = 10 * 10**9
 _HOURS = {"vcore": ("core h", 1000 * _HOUR_S), "memory": ("GiB h", 2**30 * _HOUR_S)}
 
 
-def plural(count: int, noun: str) -> str:
-    """``1 queue``, ``2 queues``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def time_text(unix_ns: int) -> str:
     """UTC, to the millisecond."""
     moment = datetime.fromtimestamp(unix_ns // 10**9, UTC)

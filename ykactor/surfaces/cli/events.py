@@ -18,8 +18,9 @@ from ykactor.client.login import Login
 from ykactor.client.reconnecting import OnConnection, silently
 from ykactor.core.values.printable import printable
 from ykactor.core.values.quantities import quantity_text
+from ykactor.core.values.words import plural
 from ykactor.surfaces.cli import cells
-from ykactor.surfaces.cli.cells import detail_text, plural, time_text
+from ykactor.surfaces.cli.cells import detail_text, time_text
 from ykactor.surfaces.cli.options import grouped, since_option, text_or_json
 from ykactor.surfaces.cli.terminal import on_one_line, say, write
 from ykactor.surfaces.cli.urls import DAEMON_URL, Destination, daemon_options

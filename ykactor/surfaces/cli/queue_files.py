@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from ykactor.core.config.model import QueueConfig
+from ykactor.core.values.words import plural
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.cli.cells import plural
 from ykactor.surfaces.cli.terminal import indented, say, say_lines
 from ykactor.surfaces.files.regular import read_regular, read_stream
 from ykactor.wire.queuefile.load import ConfigError, load

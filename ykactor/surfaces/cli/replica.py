@@ -19,10 +19,11 @@ from ykactor.client.login import Login
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
 from ykactor.core.values.times import S_NS
+from ykactor.core.values.words import plural
 from ykactor.sim.replica import Replica
 from ykactor.surfaces.admission.slots import TURNS_PATH
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.cli.cells import plural, time_text
+from ykactor.surfaces.cli.cells import time_text
 from ykactor.surfaces.cli.options import Number, text_or_json
 from ykactor.surfaces.cli.standby import keep_standby
 from ykactor.surfaces.cli.state_options import Keeping, StateDirectory, keeping_options

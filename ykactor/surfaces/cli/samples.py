@@ -7,12 +7,11 @@ from pathlib import Path, PurePath
 
 import click
 
+from ykactor.core.values.words import some
 from ykactor.surfaces.cli.terminal import say
 
 #: The directories of samples, at the top of the source tree.
 DIRECTORIES = ("config", "systemd")
-#: Existing files that are named.
-_NAMED_MAX = 3
 
 
 @click.command()
@@ -26,9 +25,7 @@ def command(directory: Path) -> None:
     samples = {directory / name: source for name, source in sample_files()}
     existing = [str(path) for path in samples if path.exists() or path.is_symlink()]
     if existing:
-        more = f" and {len(existing) - _NAMED_MAX} more" if len(existing) > _NAMED_MAX else ""
-        found = f"{len(existing)} of these files exist already: {', '.join(existing[:_NAMED_MAX])}{more}"
-        raise click.ClickException(f"nothing written, because {found}")
+        raise click.ClickException(f"nothing written, because {len(existing)} of these files exist already: {some(existing)}")
     for path, source in samples.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:

@@ -20,11 +20,12 @@ from ykactor.client.connection import MessageStream, alongside, open_connection
 from ykactor.client.errors import Disconnected
 from ykactor.client.login import Login
 from ykactor.core.values.times import S_NS
+from ykactor.core.values.words import plural
 from ykactor.journal.errors import JournalError, NotWrittenError, may_pass
 from ykactor.journal.stream import Copy, Durable, Following, Part, Refused, ToStandby, encode, from_daemon
 from ykactor.journal.transaction import Transaction
 from ykactor.surfaces.admission.slots import JOURNAL_PATH
-from ykactor.surfaces.cli.cells import plural, time_text
+from ykactor.surfaces.cli.cells import time_text
 from ykactor.surfaces.cli.state_options import obstacle, prepare_state_dir
 from ykactor.surfaces.cli.terminal import on_one_line, say
 from ykactor.surfaces.cli.urls import Destination

@@ -23,6 +23,7 @@ from ykactor.core.turn.turn import CycleDue
 from ykactor.core.values.parts import finished
 from ykactor.core.values.printable import printable
 from ykactor.core.values.quantities import quantity_text
+from ykactor.core.values.words import plural
 from ykactor.core.waiting.reasons import amounts
 from ykactor.journal.reading import Reader
 from ykactor.journal.transaction import LogRow
@@ -194,7 +195,7 @@ def _application(key: str, applications: Applications) -> Iterator[str]:
         for group in application.pending or ():
             if key == name or key in group.allocation_keys:
                 examples = ", ".join(group.allocation_keys)
-                yield f"now: {_asks(group)} pending ({examples}), each {amounts(group.resource)}: {_reason(group)}"
+                yield f"now: {plural(group.count, 'ask')} pending ({examples}), each {amounts(group.resource)}: {_reason(group)}"
 
 
 def _ended(application: ApplicationStatus) -> str:
@@ -213,7 +214,7 @@ def _pending_in(path: str, applications: Applications) -> Iterator[str]:
     for name, application in applications.items():
         if application.queue_name == path or application.queue_name.startswith(f"{path}."):
             for group in application.pending or ():
-                yield f"now: {_asks(group)} of {name} pending, each {amounts(group.resource)}: {_reason(group)}"
+                yield f"now: {plural(group.count, 'ask')} of {name} pending, each {amounts(group.resource)}: {_reason(group)}"
 
 
 def _user_or_group(key: str, partition: PartitionStatus) -> Iterator[str]:
@@ -227,10 +228,6 @@ def _usage(use: QueueUse) -> str:
     most = f" of {use.max_applications}" if use.max_applications else ""
     runs = f"running applications {use.running_applications}{most}"
     return f"now: {use.whose} in queue {use.queue_name}, uses {_amounts_text(use.allocated)}, {maximum}, {runs}"
-
-
-def _asks(group: PendingStatus) -> str:
-    return "1 ask" if group.count == 1 else f"{group.count} asks"
 
 
 def _reason(group: PendingStatus) -> str:

@@ -18,8 +18,8 @@ from ykactor.client.connection import alongside
 from ykactor.client.login import LoginOptions
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.submissions import PARTITION_ATTRIBUTE
+from ykactor.core.values.words import plural
 from ykactor.surfaces.cli import exit_codes, loop
-from ykactor.surfaces.cli.cells import plural
 from ykactor.surfaces.cli.options import EXISTING_FILE, Number
 from ykactor.surfaces.cli.queue_files import queues_count
 from ykactor.surfaces.cli.terminal import print_journal_status, say

@@ -17,6 +17,7 @@ from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import finished
 from ykactor.core.values.printable import printable
 from ykactor.core.values.times import US_NS
+from ykactor.core.values.words import some
 from ykactor.sim.what_if import Comparison, Difference, Status, compare, with_config
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.cells import NONE, time_text
@@ -34,9 +35,8 @@ from ykactor.wire.scenario.units import unit_warnings
 
 #: The length of both runs without a scenario.
 SECONDS = 60.0
-#: The lines of the table, and the names in a line; JSON has all.
+#: The lines of the table; JSON has all.
 ROWS_MAX = 100
-NAMES_MAX = 3
 
 
 @click.command()
@@ -145,14 +145,12 @@ def _lines(source: Path, comparison: Comparison) -> Iterator[str]:
 
 
 def _row(difference: Difference) -> Row:
-    keys = difference.allocation_keys
-    more = f" and {len(keys) - NAMES_MAX} more" if len(keys) > NAMES_MAX else ""
     found = difference.what_if or difference.as_it_is
     return {
         "PARTITION": difference.partition_name,
         "APPLICATION": difference.application_id,
         "QUEUE": "" if found is None else found.queue_name,
-        "TASKS": ", ".join(keys[:NAMES_MAX]) + more,
+        "TASKS": some(difference.allocation_keys),
         "AS IT IS": _text(difference.as_it_is),
         "WHAT IF": _text(difference.what_if),
     }

@@ -12,6 +12,7 @@ import trio
 from ykactor.access import moments
 from ykactor.actors.clock import Clock
 from ykactor.core.values.times import DAY_NS, S_NS
+from ykactor.core.values.words import plural
 from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.files.tls_files import TlsFileError, TlsFiles
 from ykactor.surfaces.files.watcher import SHORTAGES, FileWatcher, TryAgainError
@@ -120,7 +121,7 @@ class CertificateExpiry:
         if due_ns == 0 or now_ns >= expires_ns or self._warned == (due_ns, expires_ns):
             return
         self._warned = due_ns, expires_ns
-        days = math.ceil((expires_ns - now_ns) / DAY_NS)
-        text = f"the certificate expires at {moments.shown(self._files.expires)}, in {days} {'day' if days == 1 else 'days'}"
+        days = plural(math.ceil((expires_ns - now_ns) / DAY_NS), "day")
+        text = f"the certificate expires at {moments.shown(self._files.expires)}, in {days}"
         log_event(log, logging.WARNING, "tls_warning", reason=f"{self._files.cert}: {text}")
         await self._tell(text)

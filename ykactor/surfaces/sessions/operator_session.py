@@ -26,7 +26,7 @@ from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.administration import knows_application
 from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName
 from ykactor.core.values.parts import PART_MAX, Steps, in_parts
-from ykactor.core.waiting.reasons import some
+from ykactor.core.values.words import some
 from ykactor.surfaces.admission.audit import CONFIGURATION, REGISTERED, Audit
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates, applying_update

@@ -17,6 +17,7 @@ from io import BytesIO
 from itertools import islice
 from typing import NamedTuple
 
+from ykactor.core.values.words import some
 from ykactor.wire.queuefile.fields import Place, TextReader, join
 from ykactor.wire.queuefile.text import (
     ConfigError,
@@ -219,8 +220,7 @@ class _Unwrapping:
     def warn_of_ignored(self, ignored: list[_Entry]) -> None:
         if ignored:
             names = [join("", entry.name.text) for entry in ignored]
-            more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
-            text = f"only the queue file is used, ignored: {', '.join(names[:_NAMED_MAX])}{more}"
+            text = f"only the queue file is used, ignored: {some(names, _NAMED_MAX)}"
             self.warnings.add("", ignored[0].name, ignored[0].settings.place.path, text)
 
     def read(self, used: _Entry) -> Queues:

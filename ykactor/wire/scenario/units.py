@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ykactor.core.values.words import plural
 from ykactor.wire.queuefile.fields import Key
 from ykactor.wire.queuefile.text import Mistakes
 from ykactor.wire.scenario.load import messages_of
@@ -50,8 +51,7 @@ def unit_warnings(file: Path, scenario: Scenario) -> list[str]:
 
 
 def _text(value: int) -> str:
-    cores = "1 core" if value == 1 else f"{value} cores"
-    return f'the number {value} is {value / 1000:g} cores; write "{value}" for {cores}, "{value}m" for this'
+    return f'the number {value} is {value / 1000:g} cores; write "{value}" for {plural(value, "core")}, "{value}m" for this'
 
 
 def _suspects(scenario: Scenario) -> Iterator[_Suspect]:

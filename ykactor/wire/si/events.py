@@ -17,6 +17,7 @@ from ykactor.core.messages.facts import Preempted
 from ykactor.core.messages.kinds import Change, QueueLimit, TerminationType
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.values.resources import Resource, saturated, text
+from ykactor.core.values.words import some
 from ykactor.core.waiting.reasons import amounts
 from ykactor.wire.si import messages as si
 
@@ -406,9 +407,7 @@ def preemption_entry(fact: Preempted) -> si.Preemption:
 
 def preemption_text(fact: Preempted) -> str:
     """The victims, what allows the preemption, the work lost, the change of shares, and the nodes not chosen."""
-    named = ", ".join(f"{key} of {app} in {queue}" for queue, app, key in fact.victims[:_NAMED_MAX])
-    more = len(fact.victims) - _NAMED_MAX
-    who = f"{named} and {more} more" if more > 0 else named
+    who = some([f"{key} of {app} in {queue}" for queue, app, key in fact.victims], _NAMED_MAX)
     shares = ", ".join(f"{path} {share:.2f} to {fact.shares_after[path]:.2f}" for path, share in fact.shares_before.items())
     parts = [
         f"Request '{fact.ask.allocation_key}' preempts {who} on node {fact.node_id}: {fact.why}",

@@ -10,7 +10,7 @@ import msgspec
 from ykactor.access.model import is_below, normal_queue
 from ykactor.core.messages.conditions import PREEMPTED_BY_QUOTA
 from ykactor.core.messages.kinds import PreemptionKind
-from ykactor.core.waiting.reasons import NAMES_MAX
+from ykactor.core.values.words import NAMES_MAX
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.cells import time_text
 from ykactor.surfaces.cli.events import opened_past

@@ -18,7 +18,7 @@ from rich.cells import cell_len
 from ykactor.client import Disconnected, follow
 from ykactor.client.login import LoginOptions
 from ykactor.core.values.printable import printable
-from ykactor.surfaces.cli.cells import plural
+from ykactor.core.values.words import plural
 from ykactor.surfaces.cli.options import grouped
 from ykactor.surfaces.cli.terminal import say, write
 from ykactor.surfaces.cli.urls import Destination, daemon_options

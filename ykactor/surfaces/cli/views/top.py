@@ -19,8 +19,8 @@ from rich.text import Text
 from ykactor.core.inspection.partition_status import PartitionStatus, summary_of
 from ykactor.core.inspection.queue_status import QueueStatus
 from ykactor.core.values.printable import printable
+from ykactor.core.values.words import plural
 from ykactor.surfaces.cli import cells
-from ykactor.surfaces.cli.cells import plural
 from ykactor.surfaces.cli.exit_codes import Refused
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.cli.views import queues
