@@ -8,8 +8,8 @@ from daemon import application, asks, next_event, node, real_daemon, run_command
 import ykactor
 from ykactor.client import connect, follow
 
-#: The other version reserves at once, however slow the machine is, and this one after 2 s. Every Python process imports this if it
-#: finds the file.
+#: The other version reserves at once, however slow the machine is, and this one after 2 s. Every Python process imports this if
+#: it finds the file.
 OTHER_RULES = "from ykactor.core.nodes import reservations; reservations.RESERVATION_DELAY_NS = 0"
 
 
