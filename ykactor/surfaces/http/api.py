@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ykactor.core.objects.queues import LeafCore
-from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName, QueuePath
+from ykactor.core.values.ids import ApplicationID, NodeID, QueuePath
 from ykactor.surfaces.http.app import check_sees_nodes, view_for
 from ykactor.surfaces.http.parameters import columns, days, group_name, queue_path, status, user_name
 from ykactor.surfaces.http.published import NO_QUEUE, Key, Published, Reading
@@ -78,141 +78,134 @@ class Api:
 
     async def placement_rules(self, request: Request) -> Response:
         """``P/placementrules``."""
-        partition = self._published.partition(request)
+        self._published.partition(request)
         check_sees_nodes(request)
-        return await self._published.answer(request, partition, ("rules",), partitions.placement_rules, is_small=True)
+        return await self._published.answer(request, ("rules",), partitions.placement_rules, is_small=True)
 
     # ---- queues
 
     async def all_queues(self, request: Request) -> Response:
         """``P/queues``."""
-        partition = self._published.partition(request)
-        return await self._published.answer(request, partition, ("all queues",), queues.everything)
+        return await self._published.answer(request, ("all queues",), queues.everything)
 
     async def queue(self, request: Request) -> Response:
         """``P/queue/{queue}``."""
-        partition, path = self._published.partition(request), queue_path(request)
-        self._published.check_queue(request, partition, path)
+        path = self._queue(request)
         is_tree = "subtree" in request.query_params
         kind, read = ("tree", queues.tree) if is_tree else ("queue", queues.one)
-        return await self._published.answer(
-            request, partition, (kind, path), partial(_if_queue, path, read), NO_QUEUE, is_small=not is_tree
-        )
+        return await self._published.answer(request, (kind, path), partial(_if_queue, path, read), NO_QUEUE, is_small=not is_tree)
+
+    def _queue(self, request: Request) -> QueuePath:
+        """The queue of the path, which is there, and which the caller may see."""
+        self._published.partition(request)
+        path = queue_path(request)
+        self._published.check_queue(request, path)
+        return path
 
     # ---- applications
 
     async def queue_applications(self, request: Request) -> Response:
         """``P/queue/{queue}/applications``."""
-        path = queue_path(request)
-        partition = self._published.partition(request)
-        self._published.check_queue(request, partition, path)
-        return await self._applications_of(request, partition, path, "")
+        queue_path(request)  # Apache YuniKorn checks it before the partition here
+        return await self._applications_of(request, self._queue(request), "")
 
     async def queue_applications_in(self, request: Request) -> Response:
         """``P/queue/{queue}/applications/{state}``."""
-        partition, path = self._published.partition(request), queue_path(request)
-        self._published.check_queue(request, partition, path)
-        state = request.path_params["state"].lower()
+        path, state = self._queue(request), request.path_params["state"].lower()
         if state != "active":
             raise RefusedError(400, f"Only following application states are allowed: active, found {state!r}")
-        return await self._applications_of(request, partition, path, status(request))
+        return await self._applications_of(request, path, status(request))
 
-    async def _applications_of(self, request: Request, partition: PartitionName, path: QueuePath, wanted: str) -> Response:
+    async def _applications_of(self, request: Request, path: QueuePath, wanted: str) -> Response:
         """The applications of a queue, in a state or in any with "": none if it is no leaf."""
-        queue = self._published.gateway.registry(partition).queues[path]
+        queue = self._published.registry(request).queues[path]
         is_small = applications.are_small(queue.applications.values() if isinstance(queue, LeafCore) else ())
         read = partial(_if_leaf, path, partial(applications.live, queue=path, status=wanted))
-        return await self._published.answer(request, partition, ("live", path, wanted), read, NO_QUEUE, is_small=is_small)
+        return await self._published.answer(request, ("live", path, wanted), read, NO_QUEUE, is_small=is_small)
 
     async def applications(self, request: Request) -> Response:
         """``P/applications/{state}``."""
-        partition, state = self._published.partition(request), request.path_params["state"].lower()
+        self._published.partition(request)
+        state = request.path_params["state"].lower()
         match state:
             case "active":
                 wanted = status(request)
-                read: Reading = partial(applications.live, status=wanted)
-                return await self._published.answer(request, partition, ("live", wanted), read)
+                return await self._published.answer(request, ("live", wanted), partial(applications.live, status=wanted))
             case "completed":
-                return await self._published.answer(request, partition, (state,), applications.completed)
+                return await self._published.answer(request, (state,), applications.completed)
             case "rejected":
-                return await self._published.answer(request, partition, (state,), applications.rejected)
+                return await self._published.answer(request, (state,), applications.rejected)
         raise RefusedError(400, f"Only following application states are allowed: active, completed, rejected, found {state!r}")
 
     async def application(self, request: Request) -> Response:
         """``P/application/{app}``."""
-        return await self._application(request, self._published.partition(request), None)
-
-    async def pending_asks(self, request: Request) -> Response:
-        """``P/application/{app}/pending``."""
-        name, partition = ApplicationID(request.path_params["app"]), self._published.partition(request)
-        read = partial(applications.pending_asks, application_id=name)
-        return await self._published.answer(request, partition, ("pending", name), read, _NO_APPLICATION)
-
-    async def records(self, request: Request) -> Response:
-        """``P/application/{app}/records``."""
-        name, partition = ApplicationID(request.path_params["app"]), self._published.partition(request)
-        read = partial(applications.records, application_id=name)
-        return await self._published.answer(request, partition, ("records", name), read, _NO_APPLICATION)
+        return await self._application(request, None)
 
     async def queue_application(self, request: Request) -> Response:
         """``P/queue/{queue}/application/{app}``."""
-        partition, path = self._published.partition(request), queue_path(request)
-        self._published.check_queue(request, partition, path)
-        return await self._application(request, partition, path)
+        return await self._application(request, self._queue(request))
 
-    async def _application(self, request: Request, partition: PartitionName, path: QueuePath | None) -> Response:
+    async def _application(self, request: Request, path: QueuePath | None) -> Response:
         """An application, also only if it is in a queue."""
         name = ApplicationID(request.path_params["app"])
-        found = self._published.seen_application(request, partition, name)
+        found = self._published.seen_application(request, name)
         is_small = found is None or applications.are_small([found])
         read = partial(applications.one, application_id=name, queue=path)
-        return await self._published.answer(
-            request, partition, ("application", path, name), read, _NO_APPLICATION, is_small=is_small
-        )
+        return await self._published.answer(request, ("application", path, name), read, _NO_APPLICATION, is_small=is_small)
+
+    async def pending_asks(self, request: Request) -> Response:
+        """``P/application/{app}/pending``."""
+        name = ApplicationID(request.path_params["app"])
+        read = partial(applications.pending_asks, application_id=name)
+        return await self._published.answer(request, ("pending", name), read, _NO_APPLICATION)
+
+    async def records(self, request: Request) -> Response:
+        """``P/application/{app}/records``."""
+        name = ApplicationID(request.path_params["app"])
+        read = partial(applications.records, application_id=name)
+        return await self._published.answer(request, ("records", name), read, _NO_APPLICATION)
 
     # ---- nodes
 
     async def nodes(self, request: Request) -> Response:
         """``P/nodes``."""
-        partition = self._published.partition(request)
+        self._published.partition(request)
         check_sees_nodes(request)
-        return await self._published.answer(request, partition, ("nodes",), partitions.all_nodes)
+        return await self._published.answer(request, ("nodes",), partitions.all_nodes)
 
     async def node(self, request: Request) -> Response:
         """``P/node/{node}``."""
-        partition, node_id = self._published.partition(request), NodeID(request.path_params["node"])
+        registry, node_id = self._published.registry(request), NodeID(request.path_params["node"])
         check_sees_nodes(request)
-        is_small = partitions.is_small_node(self._published.gateway.registry(partition).nodes.get(node_id))
+        is_small = partitions.is_small_node(registry.nodes.get(node_id))
         read = partial(partitions.node, node_id=node_id)
-        return await self._published.answer(request, partition, ("node", node_id), read, "Node not found", is_small=is_small)
+        return await self._published.answer(request, ("node", node_id), read, "Node not found", is_small=is_small)
 
     # ---- users and groups
 
     async def users(self, request: Request) -> Response:
         """``P/usage/users``."""
-        return await self._published.answer(request, self._published.partition(request), ("users",), usage.users)
+        return await self._published.answer(request, ("users",), usage.users)
 
     async def groups(self, request: Request) -> Response:
         """``P/usage/groups``."""
-        return await self._published.answer(request, self._published.partition(request), ("groups",), usage.groups)
+        return await self._published.answer(request, ("groups",), usage.groups)
 
     async def accounting(self, request: Request) -> Response:
         """``P/usage/accounting``."""
         by, wanted = columns(request), days(request)
-        read, partition = partial(usage.resource_seconds, columns=by, days=wanted), self._published.partition(request)
-        return await self._published.answer(request, partition, ("accounting", by, wanted), read)
+        read = partial(usage.resource_seconds, columns=by, days=wanted)
+        return await self._published.answer(request, ("accounting", by, wanted), read)
 
     async def user(self, request: Request) -> Response:
         """``P/usage/user/{user}``."""
         name = user_name(request)
-        read, partition = partial(usage.user, name=name), self._published.partition(request)
-        return await self._published.answer(request, partition, ("user", name), read, "User not found")
+        return await self._published.answer(request, ("user", name), partial(usage.user, name=name), "User not found")
 
     async def group(self, request: Request) -> Response:
         """``P/usage/group/{group}``."""
         name = group_name(request)
-        read, partition = partial(usage.group, name=name), self._published.partition(request)
-        return await self._published.answer(request, partition, ("group", name), read, "Group not found")
+        return await self._published.answer(request, ("group", name), partial(usage.group, name=name), "Group not found")
 
 
 def _if_queue(path: QueuePath, read: Callable[[Look, QueuePath], Any], look: Look) -> Any:

@@ -18,6 +18,7 @@ from ykactor.access.view import View
 from ykactor.actors.commands import read_partition
 from ykactor.actors.gateway import Gateway
 from ykactor.core.objects.application import Application
+from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import ApplicationID, PartitionName, QueuePath
@@ -79,16 +80,20 @@ class Published:
             raise RefusedError(404, NO_PARTITION)
         return name
 
-    def check_queue(self, request: Request, partition: PartitionName, path: QueuePath) -> None:
+    def registry(self, request: Request) -> Registry:
+        """The owners in the partition of the path, to be read only."""
+        return self.gateway.registry(self.partition(request))
+
+    def check_queue(self, request: Request, path: QueuePath) -> None:
         """Refuse a queue that does not exist, or that who asks does not see."""
-        view = view_for(request)
+        view, registry = view_for(request), self.registry(request)
         is_seen = view is None or view.shows_queue(path)
-        if not is_seen or path not in self.gateway.registry(partition).queues:
+        if not is_seen or path not in registry.queues:
             raise RefusedError(404, NO_QUEUE)
 
-    def seen_application(self, request: Request, partition: PartitionName, name: ApplicationID) -> Application | None:
+    def seen_application(self, request: Request, name: ApplicationID) -> Application | None:
         """The application, as it is at present; None if it does not exist, or the caller may not see it."""
-        view, registry = view_for(request), self.gateway.registry(partition)
+        view, registry = view_for(request), self.registry(request)
         path = registry.applications.get(name, QueuePath(""))
         is_seen = view is None or view.shows_queue(path)
         return registry.leaf(path).applications.get(name) if is_seen and path else None
@@ -96,19 +101,18 @@ class Published:
     async def answer(
         self,
         request: Request,
-        partition: PartitionName,
         key: Key,
         read: Reading,
         missing: str = "",
         *,
         is_small: bool = False,
     ) -> Response:
-        """The answer of a reading of a partition; 404 with the text ``missing`` if the reading finds nothing.
+        """The answer of a reading of the partition of the path; 404 with the text ``missing`` if the reading finds nothing.
 
         Args:
             is_small: the reading takes less than 1 ms, and is made for each request; others wait for each other (``Allowance``).
         """
-        page = await self.page(request, partition, key, read, is_small=is_small)
+        page = await self.page(request, self.partition(request), key, read, is_small=is_small)
         if page.status == 404:
             raise RefusedError(404, missing)
         return await reply(request, page, headers=_age([] if is_small else [page]))
