@@ -96,6 +96,7 @@ async def real_daemon(
     ws: Sequence[str] = ("--ws", "127.0.0.1:0"),
     http: str = "none",
     limit_s: float = LIMIT_S,
+    ready: str = "daemon_started",
 ) -> AsyncIterator[RunningDaemon]:
     """Run ``ykactor serve`` until the block ends; it is killed then if it still lives.
 
@@ -105,6 +106,7 @@ async def real_daemon(
         wrapper: a command that gets ours as its last arguments and should become it.
         pass_fds: descriptors that it inherits.
         limit_s: the block fails if it takes longer.
+        ready: the event in its log that the block begins with; "" for none, then the daemon has no addresses.
     """
     process = await _start(["serve", *ws, "--http", http, *map(str, arguments)], environment or {}, wrapper, pass_fds)
     daemon = RunningDaemon(process)
@@ -112,7 +114,7 @@ async def real_daemon(
         with trio.fail_after(limit_s):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(daemon.read_log)
-                addresses = (await daemon.wait_logged("daemon_started"))["addresses"].split(", ")
+                addresses = (await daemon.wait_logged(ready))["addresses"].split(", ") if ready else []
                 daemon.http = next((url for url in addresses if url.startswith("http")), "")
                 daemon.url = ", ".join(url for url in addresses if url != daemon.http)
                 yield daemon

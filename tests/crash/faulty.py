@@ -47,7 +47,7 @@ def install(fuse: Fuse) -> None:
     """Put the fuse into the store."""
     if fuse.point == POWER:
         _install_disk(fuse)
-    Store.commit = _around(fuse, Store.commit, "before", "returned")  # type: ignore[method-assign]
+    Store.write = _around(fuse, Store.write, "before", "returned")  # type: ignore[method-assign]
     Store.checkpoint = _around(fuse, Store.checkpoint, "checkpoint", "checkpointed")  # type: ignore[method-assign]
     transaction: Callable[[Store], AbstractContextManager[None]] = Store._transaction
 
@@ -73,15 +73,15 @@ def _around(fuse: Fuse, call: Callable[..., Any], before: str, after: str) -> Ca
 
 def _install_disk(fuse: Fuse) -> None:
     """Keep what was synced: at first everything, then all at a checkpoint, and at each commit if SQLite has been told so."""
-    commit, checkpoint, synced = Store.commit, Store.checkpoint, fuse.mark.with_name(SYNCED)
+    write, checkpoint, synced = Store.write, Store.checkpoint, fuse.mark.with_name(SYNCED)
     shutil.rmtree(synced, ignore_errors=True)
 
-    def copying_commit(store: Store, *arguments: Any) -> int:
+    def copying_write(store: Store, *arguments: Any) -> int:
         is_last = fuse.left == 1
         ((synchronous,),) = store._connection.execute("PRAGMA synchronous")
         if not synced.exists() or (is_last and synchronous == FULL):
             _copy(store, synced)
-        number = commit(store, *arguments)
+        number = write(store, *arguments)
         if is_last:
             _copy(store, fuse.mark.with_name(WRITTEN))
         fuse.reach(POWER)
@@ -91,7 +91,7 @@ def _install_disk(fuse: Fuse) -> None:
         checkpoint(store)
         _copy(store, synced)
 
-    Store.commit = copying_commit  # type: ignore[method-assign]
+    Store.write = copying_write  # type: ignore[method-assign]
     Store.checkpoint = copying_checkpoint  # type: ignore[method-assign]
 
 

@@ -143,6 +143,8 @@ class FakeDaemon:
         self.terms = Terms.first()
         self.turns = None
         self.standbys = None
+        self.begun = trio.Event()
+        self.begun.set()
         self.configs: list[str] = []
         #: Held while a configuration is read: who holds it delays all of them.
         self.reading = trio.Lock()

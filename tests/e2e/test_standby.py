@@ -77,6 +77,16 @@ class RunningStandby:
         self._grown.set()
         self._grown = trio.Event()
 
+    async def stop(self) -> None:
+        """End it as a supervisor does; it ends as it should."""
+        self.process.terminate()
+        assert await self.process.wait() == exit_codes.OK
+
+    async def kill(self) -> None:
+        """Kill it."""
+        self.process.kill()
+        await self.process.wait()
+
     async def has(self, number: int) -> dict[str, Any]:
         """Wait until it has a transaction on its disk; the line that says so."""
         while not self._lines or not self._lines[-1]["transaction"] >= number or not self._lines[-1]["connected"]:
@@ -136,8 +146,7 @@ async def test_the_journal_of_a_standby_is_that_of_the_daemon(tmp_path: Path) ->
                         await churn(rm_again, 3)
                         await standby.has(newest(theirs))
                     await again.stop()
-                standby.process.terminate()
-                assert await standby.process.wait() == exit_codes.OK
+                await standby.stop()
     assert_same(ours, theirs)
 
 

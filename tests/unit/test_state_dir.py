@@ -27,16 +27,16 @@ def test_the_journal_is_not_closed_under_a_commit(tmp_path: Path, monkeypatch: p
     """The thread of a commit outlives the daemon if the disk is slow; SQLite must not lose its database meanwhile."""
     monkeypatch.setattr(state_dir, "CLOSE_S", patience_s)
     begun, answers, done, closed = threading.Event(), threading.Event(), threading.Event(), list[bool]()
-    commit, close = Store.commit, Store.close
+    write, close = Store.write, Store.close
 
-    def slow(self: Store, batch: object) -> int:
+    def slow(self: Store, transaction: object) -> int:
         begun.set()
         answers.wait(5)
-        number = commit(self, batch)  # type: ignore[arg-type]
+        number = write(self, transaction)  # type: ignore[arg-type]
         done.set()
         return number
 
-    monkeypatch.setattr(Store, "commit", slow)
+    monkeypatch.setattr(Store, "write", slow)
     monkeypatch.setattr(Store, "close", lambda self: (closed.append(done.is_set()), close(self)))
     with open_state_dir(settings(tmp_path), reserves=True) as state:
         writing = threading.Thread(target=state.store.commit, args=(Batch(1, 1, puts={b'["","x"]': b"{}"}),), daemon=True)

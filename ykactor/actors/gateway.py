@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
+import trio
+
 from ykactor.actors.commands import PartitionCommand
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.health import HealthChecks
@@ -64,6 +66,10 @@ class Gateway(Protocol):
     @property
     def standbys(self) -> Standbys | None:
         """The standbys of the journal; None without one."""
+
+    @property
+    def begun(self) -> trio.Event:
+        """Set when clients other than standbys are let in."""
 
     @property
     def manual(self) -> bool:

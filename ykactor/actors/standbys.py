@@ -64,7 +64,6 @@ class Standbys:
     Attributes:
         copying: held while a standby is sent a copy: there is one at a time.
         is_alone: whether it goes on without the standbys that it wants.
-        on_change: called when that has changed; must not block or raise.
     """
 
     def __init__(self, directory: Path, number: int, beginnings: list[Beginning], settings: Settings) -> None:
@@ -74,7 +73,6 @@ class Standbys:
         self.settings = settings
         self.copying = trio.Lock()
         self.is_alone = False
-        self.on_change: Callable[[], None] = lambda: None
         self._joined: set[Standby] = set()
         #: What the thread that commits has written since the last call of ``committed``.
         self._written: deque[tuple[int, bytes | None]] = deque()
@@ -83,6 +81,7 @@ class Standbys:
         self._kept_bytes = 0
         self._grown = trio.Event()
         self._confirmed = trio.Event()
+        self._alone_changed = trio.Event()
 
     def on_commit(self, transaction: Transaction) -> None:
         """Take a transaction that was committed; called in the thread that commits, before ``committed``."""
@@ -141,7 +140,12 @@ class Standbys:
     def _set_alone(self, *, is_alone: bool) -> None:
         if self.is_alone != is_alone:
             self.is_alone = is_alone
-            self.on_change()
+            self._alone_changed.set()
+            self._alone_changed = trio.Event()
+
+    async def changed(self) -> None:
+        """Wait until ``is_alone`` has changed."""
+        await self._alone_changed.wait()
 
     # ---- for the sessions of standbys
 

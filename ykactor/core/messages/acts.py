@@ -43,6 +43,7 @@ class Act(StrEnum):
     PRIORITY = "PRIORITY"
     ACCESS = "ACCESS"
     CERTIFICATE = "CERTIFICATE"
+    STANDBY = "STANDBY"
     CONNECT = "CONNECT"
     SEND = "SEND"
 

@@ -139,6 +139,10 @@ class Audit:
         """Tell that the certificate of the daemon is about to expire."""
         await self.changed_file(Act.CERTIFICATE, path, "", text)
 
+    async def standbys_changed(self, path: Path, before: str, after: str) -> None:
+        """Tell that the journal at a path goes on without the standbys that it should have, or with them again."""
+        await self.changed_file(Act.STANDBY, path, before, after)
+
     async def durable(self) -> None:
         """Wait until all that was told and published before is durable."""
         await self._feed.published(self._partition())

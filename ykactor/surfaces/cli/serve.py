@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,17 @@ from ykactor.surfaces.cli.options import (
     reserves_nodes,
 )
 from ykactor.surfaces.cli.queue_files import DASH, STANDARD_INPUT, NoTextError, name_of, read_watched
-from ykactor.surfaces.cli.state_options import Keeping, StateDirectory, keeping_options, lacking, obstacle, prepare_state_dir
+from ykactor.surfaces.cli.state_options import (
+    NO_STANDBYS,
+    Keeping,
+    StandbyOptions,
+    StateDirectory,
+    keeping_options,
+    lacking,
+    obstacle,
+    prepare_state_dir,
+    standby_options,
+)
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.surfaces.files.recovery import Recovered
 from ykactor.surfaces.files.regular import write_private
@@ -116,6 +126,7 @@ class TlsOptions(Struct, frozen=True):
     help="The directory in which all state is kept, so that it survives the end of the daemon; also for a post-mortem report.",
 )
 @keeping_options
+@standby_options
 @click.option(
     "--ws",
     "addresses",
@@ -198,10 +209,18 @@ class TlsOptions(Struct, frozen=True):
 @grouped("where", DoorSettings)
 @grouped("tls_options", TlsOptions)
 def command(
-    config_file: str | None, settings: Settings, where: DoorSettings, keeping: Keeping, tls_options: TlsOptions, log_level: str
+    config_file: str | None,
+    settings: Settings,
+    where: DoorSettings,
+    keeping: Keeping,
+    standbys: StandbyOptions,
+    tls_options: TlsOptions,
+    log_level: str,
 ) -> None:
     """Run the scheduler until SIGTERM or Ctrl-C. SIGHUP reads the queue file, the access file and the files of TLS again."""
     has_access, state_dir = settings.access_path is not None, settings.state_dir
+    if standbys.standbys and state_dir is None:
+        raise click.UsageError("found --standbys without --state-dir, expected both: standbys keep what is there")
     tls = _read_tls(tls_options, has_access)
     prepare_descriptors()
     with lacking():
@@ -219,7 +238,7 @@ def command(
     where = structs.replace(where, has_access=has_access, tls=tls)
     access = read_access(settings.access_path)
     try:
-        with kept_state(state_dir, settings, keeping) as state:
+        with kept_state(state_dir, settings, keeping, standbys) as state:
             if config is None:
                 _log_without_file(state)
             loop.run(_serve, partial(make_daemon, config, settings, state, access, tls), where)
@@ -253,12 +272,14 @@ def _log_first(config: SchedulerConfig, source: str) -> None:
         log_event(log, logging.WARNING, "config_warning", reason=warning)
 
 
-def kept_state(directory: Path | None, settings: Settings, keeping: Keeping) -> AbstractContextManager[StateDir | None]:
+def kept_state(
+    directory: Path | None, settings: Settings, keeping: Keeping, standbys: StandbyOptions = NO_STANDBYS
+) -> AbstractContextManager[StateDir | None]:
     """The state directory, open within the block; None if there is none. Blocks. Raises ``JournalError``."""
     if directory is None:
         return nullcontext()
     extension = Extension(Notifier.from_environment())
-    return open_state_dir(keeping.settings(directory), extension.on_progress, reserves=settings.reserves)
+    return open_state_dir(keeping.settings(directory, standbys.settings()), extension.on_progress, reserves=settings.reserves)
 
 
 def clock_after(recovered: Recovered | None) -> Clock:
@@ -332,9 +353,17 @@ def _follow_tls(files: TlsFiles | None, clock: Clock) -> TlsWatcher | None:
 
 
 @asynccontextmanager
-async def running(daemon: Daemon, where: DoorSettings) -> AsyncIterator[list[str]]:
-    """Run a daemon until the block ends; the URLs at which it listens. Raises ``DoorError`` if it cannot."""
+async def running(
+    daemon: Daemon, where: DoorSettings, *alongside: Callable[[], Awaitable[None]]
+) -> AsyncIterator[list[str]]:
+    """Run a daemon until the block ends; the URLs at which it listens. Raises ``DoorError`` if it cannot.
+
+    Args:
+        alongside: run too, from before the start of the daemon on.
+    """
     async with open_doors(where) as doors, trio.open_nursery() as nursery:
+        for function in alongside:
+            nursery.start_soon(function)
         await nursery.start(daemon.run, doors, Notifier.from_environment())
         yield [door.url for door in doors]
         daemon.stop()
@@ -347,10 +376,8 @@ async def _serve(make: Callable[[], Daemon], where: DoorSettings) -> None:
     daemon = make()
     received: set[int] = set()
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-        async with running(daemon, where), trio.open_nursery() as nursery:
-            nursery.start_soon(_handle_signals, daemon, signals, received)
+        async with running(daemon, where, partial(_handle_signals, daemon, signals, received)):
             await daemon.stopped.wait()
-            nursery.cancel_scope.cancel()
     if signal.SIGINT in received:
         raise KeyboardInterrupt
 

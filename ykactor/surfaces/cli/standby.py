@@ -85,26 +85,27 @@ class FollowingJournal:
         self._parts: list[bytes] = []
         #: The size of the copy that is received; None while none is.
         self._copy_bytes: int | None = None
-        self._has_connected = False
         self.status = Status(0, journal.joining.number, "", connected=False)
 
     async def run(self) -> None:
         """Follow the daemon until cancelled.
 
         Raises:
-            Disconnected: there was no connection yet. RequestRefused: the daemon does not let this one in.
+            RequestRefused: the daemon does not let this one in.
             ClickException: the daemon has another history. JournalError, OSError: the disk fails.
         """
-        pause_s = PAUSE_FIRST_S
+        pause_s, said = PAUSE_FIRST_S, ""
         while True:
             try:
                 await self._follow()
             except (Disconnected, UnreadableStreamError, OSError) as lost:
-                if not self._has_connected or (isinstance(lost, OSError) and not may_pass(lost)):
+                if isinstance(lost, OSError) and not may_pass(lost):
                     raise
                 if self.status.connected:
-                    pause_s = PAUSE_FIRST_S
-                    say(f"the connection is lost: {lost}", err=True)
+                    pause_s, said = PAUSE_FIRST_S, ""
+                if str(lost) != said:
+                    said = str(lost)
+                    say(f"is not connected, and tries again: {lost}", err=True)
             self.status.connected = False
             await trio.sleep(pause_s * random.uniform(0.5, 1))
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
@@ -126,7 +127,7 @@ class FollowingJournal:
                 raise click.ClickException(f"{self._daemon.url}: {reason}")
             case Following(beginnings=beginnings):
                 await self._write(partial(self._journal.follow, beginnings))
-                self.status.term, self.status.connected, self._has_connected = str(beginnings[-1].term), True, True
+                self.status.term, self.status.connected = str(beginnings[-1].term), True
                 say(
                     f"follows {self._daemon.url} in term {self.status.term}, from transaction {self.status.transaction} on",
                     err=True,
@@ -223,7 +224,7 @@ def keep_standby(daemon: Destination, settings: StateSettings, every_s: float, *
     """Keep the journal of a daemon in a directory until SIGTERM or Ctrl-C.
 
     Raises:
-        ClickException: there is no connection, the daemon refuses, or the directory cannot be used.
+        ClickException: the daemon refuses, or the directory cannot be used.
     """
     prepare_state_dir(settings.directory)
 

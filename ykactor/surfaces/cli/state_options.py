@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,12 +18,9 @@ from ykactor.core.values.times import DAY_NS
 from ykactor.journal.errors import JournalError, NotWrittenError, is_no_room, may_pass
 from ykactor.journal.files import Durability
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.cli.options import WholeNumber, grouped
+from ykactor.surfaces.cli.options import Parsed, WholeNumber, grouped
 from ykactor.surfaces.files.state_dir import StateSettings
 from ykactor.surfaces.net.doors import DoorError, RefusedDoorError
-
-#: A daemon waits for no standby unless it is told to.
-NO_STANDBYS = Standbys()
 
 
 def obstacle(error: JournalError | DoorError) -> click.ClickException:
@@ -77,6 +75,10 @@ class StateDirectory(click.Path):
         return super().convert(value, param, ctx)
 
 
+#: A daemon waits for no standby unless it is told to.
+_NONE_WANTED = Standbys()
+
+
 class Keeping(Struct, frozen=True):
     """The failures that a state directory survives, and how much of the history it keeps."""
 
@@ -84,10 +86,62 @@ class Keeping(Struct, frozen=True):
     keep_mib: int = 1024
     keep_days: int = 30
 
-    def settings(self, directory: Path, standbys: Standbys = NO_STANDBYS) -> StateSettings:
+    def settings(self, directory: Path, standbys: Standbys = _NONE_WANTED) -> StateSettings:
         """The settings of a state directory."""
         return StateSettings(directory, self.durability, self.keep_mib * 2**20, self.keep_days * DAY_NS, standbys)
 
+
+def _seconds(text: str) -> float:
+    """Seconds, also with their unit: ``2s``."""
+    try:
+        found = float(text.removesuffix("s"))
+    except ValueError:
+        found = math.nan
+    if not 0 < found < math.inf:
+        raise ValueError(f"found {text!r}, expected seconds such as 2s")
+    return found
+
+
+class StandbyOptions(Struct, frozen=True):
+    """The standbys that a daemon waits for, as they are given on the command line."""
+
+    standbys: int = 0
+    standbys_wait: float = 2.0
+    without_standby: str = "stop"
+
+    def settings(self) -> Standbys:
+        """The settings of the daemon."""
+        return Standbys(self.standbys, self.standbys_wait, self.without_standby == "go-on")
+
+
+NO_STANDBYS = StandbyOptions()
+
+standby_options = grouped(
+    "standbys",
+    StandbyOptions,
+    click.option(
+        "--standbys",
+        type=WholeNumber(min=0),
+        default=0,
+        show_default=True,
+        help="How many standbys (replica --standby) have to have on their disks what anybody is told.",
+    ),
+    click.option(
+        "--standbys-wait",
+        type=Parsed("standbys_wait", _seconds),
+        metavar="SECONDS",
+        default="2s",
+        show_default=True,
+        help="For how long they are waited for.",
+    ),
+    click.option(
+        "--without-standby",
+        type=click.Choice(["stop", "go-on"]),
+        default="stop",
+        show_default=True,
+        help="What is done without them: tell nobody anything before they are there, or go on alone, as the health tells.",
+    ),
+)
 
 keeping_options = grouped(
     "keeping",

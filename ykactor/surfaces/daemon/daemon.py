@@ -1,8 +1,8 @@
 """The daemon: partitions, feed, sockets, watcher and signals in one nursery.
 
-It starts from the inside out: the sockets come last, when everything that a client needs is running. It stops in this order:
-partitions take no more input and finish their turn, the feed numbers what they published, the journal makes it durable, sessions
-send what is queued for them, and then the rest is cancelled.
+It starts from the inside out: clients are let in last, when everything that they need is running, and only standbys before. It
+stops in this order: partitions take no more input and finish their turn, the feed numbers what they published, the journal makes
+it durable, sessions send what is queued for them, and then the rest is cancelled.
 """
 
 from __future__ import annotations
@@ -44,12 +44,14 @@ from ykactor.surfaces.daemon.reloading import QueueFile, ReadConfig, Reloading, 
 from ykactor.surfaces.daemon.reports import (
     Incidents,
     JournalLog,
+    check_of_standbys,
     checks_of_files,
     log_cycle,
     log_no_base,
     log_stopped,
     problems,
     status_of,
+    tell_of_standbys,
 )
 from ykactor.surfaces.files.daemon_rows import ChangeRow, DaemonRows
 from ykactor.surfaces.files.recovery import Recovered, restored_outbox
@@ -57,7 +59,7 @@ from ykactor.surfaces.files.watcher import FileWatcher
 from ykactor.surfaces.log.logs import get_logger, log_event
 from ykactor.surfaces.metrics.instruments import Instruments
 from ykactor.surfaces.net.doors import HTTP, WS, Door
-from ykactor.surfaces.net.systemd import Notifier, feed_watchdog
+from ykactor.surfaces.net.systemd import EXTENSION_S, Notifier, feed_watchdog
 from ykactor.surfaces.sessions.pending import late_answer
 from ykactor.surfaces.sessions.websocket import serve_websockets
 from ykactor.wire import queuefile
@@ -170,7 +172,7 @@ class Daemon:
         )
         self.partitions = self._partitions.inboxes
         self.health = HealthChecks(
-            self.partitions, partial(problems, self._partitions, journal), clock.ahead_ns, self._file_checks
+            self.partitions, partial(problems, self._partitions, journal), clock.ahead_ns, self._other_checks
         )
         self._instruments = Instruments(self.partitions)
         self.feed = FeedActor(
@@ -191,6 +193,7 @@ class Daemon:
         change = recovered.change if recovered is not None else ChangeRow()
         self._reloading = Reloading(in_force, change, self._partitions, self._report_refused, self._tell_replaced, self._rows)
         self._groups = GroupResolver()
+        self.begun = trio.Event()
         self._stop = trio.Event()
         #: Set when ``run`` has ended without an error.
         self.stopped = trio.Event()
@@ -246,8 +249,8 @@ class Daemon:
         if not self._watchers():
             log_event(log, logging.WARNING, "reload_ignored", reason="the daemon has no file to read again")
 
-    def _file_checks(self) -> list[Check]:
-        return checks_of_files(self._watchers())
+    def _other_checks(self) -> list[Check]:
+        return [*checks_of_files(self._watchers()), *check_of_standbys(self.standbys)]
 
     def _watchers(self) -> list[FileWatcher]:
         return [watcher for watcher in (self._access, self._tls, self._queue_file.watcher) if watcher is not None]
@@ -291,7 +294,7 @@ class Daemon:
     async def run(
         self, doors: Sequence[Door], notifier: Notifier, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Serve until ``stop``. ``task_status`` is started when the first configuration is in force and the sockets listen.
+        """Serve until ``stop``. ``task_status`` is started when the first configuration is in force and clients are let in.
 
         Error handling: an exception in a partition is a bug, for which there is supervision if there is a journal; without one,
         or if no partition runs any more, it is raised here. Mistakes of clients are not.
@@ -305,15 +308,20 @@ class Daemon:
                 inner.start_soon(JournalLog(self._journal, self.feed.ring).run, name="journal log")
             inner.start_soon(self.feed.run, name="feed")
             inner.start_soon(self.audit.run, name="audit")
-            await self._start_partitions(inner)
-            inner.start_soon(feed_watchdog, notifier, self._progress, self._has_no_work, name="watchdog")
-            inner.start_soon(collect_old, self._is_idle, name="collector")
             async with trio.open_nursery() as edge:
-                await self._serve(edge, doors, self._admission(inner), stopping)
-                await self._watch(inner, notifier, stopping)
-                settle_memory()
-                notifier.ready(self._status())
-                log_event(log, logging.INFO, "daemon_started", addresses=addresses, manual=self.manual)
+                admission = self._admission(inner)
+                serve = partial(serve_websockets, _for(WS, doors), self, admission, stopping=stopping)
+                await edge.start(partial(serve, counts=self._instruments.sessions), name="websockets")
+                await self._start_partitions(inner)
+                inner.start_soon(feed_watchdog, notifier, self._progress, self._has_no_work, name="watchdog")
+                inner.start_soon(collect_old, self._is_idle, name="collector")
+                if await self._begin(inner, notifier):
+                    if _for(HTTP, doors):
+                        await self._serve_http(edge, doors, admission, stopping)
+                    await self._watch(inner, notifier, stopping)
+                    settle_memory()
+                    notifier.ready(self._status())
+                    log_event(log, logging.INFO, "daemon_started", addresses=addresses, manual=self.manual)
                 task_status.started()
                 await self._stop.wait()
                 notifier.stopping()
@@ -323,6 +331,25 @@ class Daemon:
             inner.cancel_scope.cancel()
         log_stopped(self.feed.ring, self.outboxes.current)
         self.stopped.set()
+
+    async def _begin(self, nursery: trio.Nursery, notifier: Notifier) -> bool:
+        """Let clients in when as many standbys as wanted have what was recovered; False if the daemon is stopped before.
+
+        It may have been committed and not told: by the time of a failure no standby had it.
+        """
+        standbys, journal = self.standbys, self._journal
+        if standbys is None or journal is None or not standbys.settings.wanted:
+            self.begun.set()
+            return True
+        nursery.start_soon(tell_of_standbys, standbys, self.audit, name="standbys")
+        log_event(log, logging.INFO, "waits_for_standbys", reason=standbys.lack())
+        async with trio.open_nursery() as waiting:
+            waiting.start_soon(_cancel_when, self._stop, waiting.cancel_scope)
+            waiting.start_soon(_extend, notifier)
+            await journal.flushed()
+            self.begun.set()
+            waiting.cancel_scope.cancel()
+        return self.begun.is_set()
 
     def _admission(self, nursery: trio.Nursery) -> Admission:
         """The admission, by the access file if there is one."""
@@ -341,13 +368,6 @@ class Daemon:
         if self._file_config is not None:
             known = self._file_config.text if self._reloading.has_read(self._file_config) else ""
             await self._queue_file.follow(nursery, notifier, self._status, known, stopping)
-
-    async def _serve(self, nursery: trio.Nursery, doors: Sequence[Door], admission: Admission, stopping: trio.Event) -> None:
-        """Serve websockets, and the REST API if there is a door for it."""
-        serve = partial(serve_websockets, _for(WS, doors), self, admission, stopping=stopping)
-        await nursery.start(partial(serve, counts=self._instruments.sessions), name="websockets")
-        if _for(HTTP, doors):
-            await self._serve_http(nursery, doors, admission, stopping)
 
     async def _serve_http(self, nursery: trio.Nursery, doors: Sequence[Door], admission: Admission, stopping: trio.Event) -> None:
         from ykactor.surfaces.http.server import serve_rest  # needs libraries that take 0.2 s to load
@@ -438,6 +458,18 @@ class Daemon:
 
     def _status(self) -> str:
         return status_of(self._partitions.actors.values(), self.config.checksum)
+
+
+async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()
+
+
+async def _extend(notifier: Notifier) -> None:
+    """Ask systemd for more time, again and again: a start that waits for a standby makes no progress, and no other would."""
+    while True:
+        notifier.extend_timeout(EXTENSION_S)
+        await trio.sleep(EXTENSION_S / 4)
 
 
 def _for(service: str, doors: Sequence[Door]) -> list[Door]:

@@ -21,12 +21,15 @@ from ykactor.actors.outbox import Outbox
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
 from ykactor.actors.ring import Ring
+from ykactor.actors.standbys import Standbys
 from ykactor.actors.supervision import Incident, Rows, reason_of
 from ykactor.core.messages.facts import Allocated, Preempted, PreemptionRefused
 from ykactor.core.messages.kinds import Consequence
 from ykactor.core.turn.scheduler import Cycle
 from ykactor.core.turn.turn import Cause
 from ykactor.core.values.ids import PartitionName
+from ykactor.journal import schema
+from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.files.regular import write_private
 from ykactor.surfaces.files.watcher import FileWatcher
 from ykactor.surfaces.log.logs import get_logger, log_event
@@ -66,6 +69,28 @@ def checks_of_files(watchers: Iterable[FileWatcher]) -> list[Check]:
     problems = {watcher.path: watcher.problem.replace("\n", "; ") for watcher in watchers}
     told = [f"{path} is not in force: {problem}" for path, problem in problems.items() if problem]
     return [Check("Files", _IN_FORCE, "; ".join(told))] if problems else []
+
+
+def check_of_standbys(standbys: Standbys | None) -> list[Check]:
+    """The check that as many standbys as wanted have what is told; none if none is wanted."""
+    if standbys is None or not standbys.settings.wanted:
+        return []
+    problem = f"goes on alone: {standbys.lack()}" if standbys.is_alone else ""
+    return [Check("Standbys", f"{standbys.settings.wanted} standbys have on their disks what is told", problem)]
+
+
+async def tell_of_standbys(standbys: Standbys, audit: Audit) -> None:
+    """Log and audit that the daemon goes on without the standbys that it wants, and with them again, until cancelled."""
+    path = standbys.directory / schema.NAME
+    wanted = f"{standbys.settings.wanted} standbys"
+    while True:
+        await standbys.changed()
+        if standbys.is_alone:
+            log_event(log, logging.ERROR, "without_standbys", reason=standbys.lack())
+            await audit.standbys_changed(path, wanted, f"alone: {standbys.lack()}")
+        else:
+            log_event(log, logging.INFO, "with_standbys", transaction=standbys.number)
+            await audit.standbys_changed(path, "alone", wanted)
 
 
 def log_stopped(ring: Ring, outbox: Outbox[Any] | None) -> None:

@@ -136,6 +136,8 @@ class _Server:
         with self._in_time(accepted):
             try:
                 if await accepted.open() and (head := await read_head(accepted.transport)) is not None:
+                    if head.path != JOURNAL_PATH:
+                        await self._gateway.begun.wait()
                     return head, self._caller(head, accepted)
             except RefusedError as refused:
                 accepted.log_refused(refused)

@@ -1,0 +1,222 @@
+"""Standbys of a journal in simulated time: what is told, when, and what is kept for them (DU-20, DU-21)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+from memorystore import MemoryStore
+
+from ykactor.actors import standbys as module
+from ykactor.actors.journal import Journal
+from ykactor.actors.standbys import Missed, Settings, Standbys
+from ykactor.journal.terms import Beginning, Term
+from ykactor.journal.transaction import Batch, Transaction
+
+HISTORY = [Beginning(Term(1, "a"), 1, 1, 1)]
+WAIT_S = 2.0
+
+
+def standbys_of(wanted: int = 0, *, goes_on: bool = False) -> Standbys:
+    return Standbys(Path("state"), 0, HISTORY, Settings(wanted, WAIT_S, goes_on))
+
+
+class Shown:
+    """A reader of the journal: what is durable."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._raised = trio.Event()
+
+    def raise_durable(self, number: int) -> None:
+        self.number = number
+        self._raised.set()
+        self._raised = trio.Event()
+
+    async def reached(self, number: int) -> None:
+        while self.number < number:
+            await self._raised.wait()
+
+
+class NumberedStore(MemoryStore):
+    """A store that tells standbys of each commit, as the one of a state directory does."""
+
+    def __init__(self, standbys: Standbys) -> None:
+        super().__init__()
+        self._standbys = standbys
+
+    async def commit(self, batch: Batch) -> None:
+        await super().commit(batch)
+        self._standbys.on_commit(Transaction.of(batch, len(self.batches), 0, 1))
+
+
+class World:
+    """A journal with its standbys, and a reader."""
+
+    def __init__(self, standbys: Standbys) -> None:
+        self.standbys = standbys
+        self.store = NumberedStore(standbys)
+        self.journal = Journal(self.store, lambda _: b"[]", lambda: 0, standbys=standbys)
+        self.shown = Shown()
+        self._last = 0
+
+    def add(self, size: int = 1) -> int:
+        """Add something to the journal; its number."""
+        self._last += 1
+        self.journal.note(b'["key"]', b'"%b"' % (b"x" * size))
+        self.journal.follow(self.shown, self._last)
+        return self._last
+
+    async def has_shown(self, number: int) -> None:
+        await self.shown.reached(number)
+
+
+async def test_nothing_is_told_before_the_standby_has_it(autojump_clock: trio.abc.Clock, nursery: trio.Nursery) -> None:
+    """It is on the disk of the daemon; whoever reads the journal sees it when the standby has it too."""
+    world = World(standbys_of(1))
+    standby = world.standbys.join(0)
+    nursery.start_soon(world.journal.run)
+    number = world.add()
+    await trio.sleep(WAIT_S / 2)
+    assert (len(world.store.batches), world.shown.number, world.journal.stalled) == (1, 0, None)
+    world.standbys.told(standby, 1)
+    await world.has_shown(number)
+
+
+@pytest.mark.parametrize("connected", [0, 1, 2])
+async def test_without_enough_standbys_nothing_is_told(
+    autojump_clock: trio.abc.Clock, nursery: trio.Nursery, connected: int
+) -> None:
+    """After the time that they are waited for, the journal is stalled with the reason, until there are enough."""
+    world = World(standbys_of(3))
+    joined = [world.standbys.join(0) for _ in range(connected)]
+    nursery.start_soon(world.journal.run)
+    number = world.add()
+    await trio.sleep(0.1)
+    for standby in joined:
+        world.standbys.told(standby, 1)
+    await trio.sleep(100 * WAIT_S)
+    assert world.shown.number == 0
+    assert world.journal.stalled is not None
+    assert world.journal.stalled.reason == f"transaction 1 is on {connected} standbys, expected 3: {connected} are connected"
+    for _ in range(3 - connected):
+        world.standbys.told(world.standbys.join(0), 1)
+    await world.has_shown(number)
+    assert world.journal.stalled is None
+    assert len(world.store.batches) == 1
+
+
+async def test_it_goes_on_alone_and_waits_again_when_a_standby_has_everything(
+    autojump_clock: trio.abc.Clock, nursery: trio.Nursery
+) -> None:
+    """With ``goes_on`` one commit is late; the next ones are not, until a standby has all of them."""
+    world = World(standbys_of(1, goes_on=True))
+    nursery.start_soon(world.journal.run)
+    changes: list[bool] = []
+
+    async def note_changes() -> None:
+        while True:
+            await world.standbys.changed()
+            changes.append(world.standbys.is_alone)
+
+    nursery.start_soon(note_changes)
+    began_s = trio.current_time()
+    await world.has_shown(world.add())
+    assert trio.current_time() - began_s >= WAIT_S
+    assert world.standbys.is_alone
+    for _ in range(3):
+        began_s = trio.current_time()
+        await world.has_shown(world.add())
+        assert trio.current_time() - began_s < WAIT_S
+    assert world.journal.stalled is None
+    standby = world.standbys.join(0)
+    world.standbys.told(standby, 3)
+    assert world.standbys.is_alone
+    world.standbys.told(standby, 4)
+    assert not world.standbys.is_alone
+    number = world.add()
+    await trio.sleep(WAIT_S / 2)
+    assert world.shown.number == number - 1
+    world.standbys.told(standby, 5)
+    await world.has_shown(number)
+    assert changes == [True, False]
+
+
+async def test_a_standby_that_leaves_is_not_counted(autojump_clock: trio.abc.Clock, nursery: trio.Nursery) -> None:
+    """One that had everything and is gone does not have the next transaction."""
+    world = World(standbys_of(1))
+    standby = world.standbys.join(0)
+    nursery.start_soon(world.journal.run)
+    first = world.add()
+    await trio.sleep(0.1)
+    world.standbys.told(standby, 1)
+    await world.has_shown(first)
+    world.standbys.leave(standby)
+    world.add()
+    await trio.sleep(2 * WAIT_S)
+    assert world.shown.number == first
+
+
+async def test_what_is_kept_is_bounded(
+    autojump_clock: trio.abc.Clock, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However slow standbys are, the newest transactions are kept up to a bound, once for all, and at least the newest one."""
+    monkeypatch.setattr(module, "KEPT_BYTES_MAX", 10_000)
+    world = World(standbys_of())
+    for _ in range(3):
+        world.standbys.join(0)
+    nursery.start_soon(world.journal.run)
+    for _ in range(50):
+        await world.has_shown(world.add(1_000))
+    with pytest.raises(Missed):
+        await world.standbys.after(0)
+    kept = [number for number in range(50) if not await misses(world.standbys, number)]
+    assert kept
+    assert kept == [*range(kept[0], 50)]
+    assert sum(len(data) for data in await world.standbys.after(kept[0])) <= 10_000
+    await world.has_shown(world.add(100_000))
+    assert len(await world.standbys.after(50)) == 1
+
+
+async def misses(standbys: Standbys, number: int) -> bool:
+    try:
+        await standbys.after(number)
+    except Missed:
+        return True
+    return False
+
+
+async def test_transactions_come_in_order(autojump_clock: trio.abc.Clock, nursery: trio.Nursery) -> None:
+    """A standby that takes them as it likes gets each once; one that has joined in the middle gets those after it."""
+    world = World(standbys_of())
+    standby, numbers = world.standbys.join(0), list[int]()
+    nursery.start_soon(world.journal.run)
+
+    async def take() -> None:
+        while True:
+            numbers.extend(Transaction.decode(data).number for data in await world.standbys.after(len(numbers)))
+            await trio.sleep(0.05)
+
+    nursery.start_soon(take)
+    for _ in range(30):
+        await world.has_shown(world.add())
+    await trio.sleep(1)
+    assert numbers == [*range(1, 31)]
+    (data,) = await world.standbys.after(29)
+    assert Transaction.decode(data).number == 30
+    world.standbys.leave(standby)
+    with pytest.raises(Missed):  # nobody is there: nothing is kept
+        await world.standbys.after(29)
+
+
+async def test_what_is_committed_when_a_standby_joins_is_missed(autojump_clock: trio.abc.Clock, nursery: trio.Nursery) -> None:
+    """A commit that was under way was not kept for it: it is told so, and gets a copy."""
+    world = World(standbys_of())
+    nursery.start_soon(world.journal.run)
+    await world.has_shown(world.add())
+    number = world.standbys.number
+    await world.has_shown(world.add())
+    world.standbys.join(number)
+    with pytest.raises(Missed):
+        await world.standbys.after(number)

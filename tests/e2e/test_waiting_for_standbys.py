@@ -1,0 +1,174 @@
+"""A daemon that tells nobody anything before a standby has it on its disk (DU-21)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from daemon import RunningDaemon, application, next_event, node, real_daemon, run_command, status_of
+from test_standby import RunningStandby, assert_same, newest, standby_of
+
+from ykactor.client import connect, follow
+from ykactor.journal.reading import Reader
+from ykactor.surfaces.cli import exit_codes
+from ykactor.wire.si import messages as si
+
+
+class Both:
+    """A daemon that wants a standby, and the standby, each with a directory."""
+
+    def __init__(self, place: Path, *arguments: str) -> None:
+        self.theirs, self.ours = place / "daemon", place / "standby"
+        self.url = f"unix:{place / 'ws'}"
+        self._arguments = ("--state-dir", self.theirs, "--standbys", "1", *arguments)
+
+    @asynccontextmanager
+    async def daemon(self, http: str = "none", *, is_waited_for: bool = True) -> AsyncIterator[RunningDaemon]:
+        """The daemon, when it lets clients in, or as soon as its process has started."""
+        ready = "daemon_started" if is_waited_for else ""
+        async with real_daemon(*self._arguments, ws=["--ws", self.url], http=http, ready=ready) as daemon:
+            yield daemon
+
+    @asynccontextmanager
+    async def standby(self) -> AsyncIterator[RunningStandby]:
+        async with standby_of(self.url, self.ours) as standby:
+            yield standby
+
+
+def nodes_of(directory: Path) -> set[str]:
+    """The nodes in a journal."""
+    with Reader.open(directory) as reader:
+        return {json.loads(key)[2] for key, _ in reader.records(b'["default","node",')}
+
+
+async def test_a_request_is_answered_when_the_standby_has_it(tmp_path: Path) -> None:
+    """The journal of the standby has what was acknowledged, at that moment."""
+    both = Both(tmp_path)
+    async with both.standby() as standby, both.daemon() as daemon, connect(daemon.url, rm_id="rm-1") as rm:
+        for number in range(20):
+            await rm.request(node(f"n{number}"))
+            assert f"n{number}" in nodes_of(both.ours)
+        await daemon.stop()
+        await standby.stop()
+    assert_same(both.ours, both.theirs)
+
+
+async def test_without_the_standby_nothing_is_acknowledged(tmp_path: Path) -> None:
+    """The resource manager is told why; when the standby is back, all of it is acknowledged."""
+    both, told, answered = Both(tmp_path, "--standbys-wait", "0.1s"), trio.Event(), trio.Event()
+    statuses: list[si.JournalStatus] = []
+
+    def on_journal(status: si.JournalStatus) -> None:
+        statuses.append(status)
+        told.set()
+
+    async with both.standby() as standby, both.daemon() as daemon, connect(daemon.url, rm_id="rm-1", on_journal=on_journal) as rm:
+        await rm.request(node("n1"))
+        await standby.kill()
+
+        async def ask() -> None:
+            await rm.request(node("n2"))
+            answered.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            await told.wait()
+            assert statuses[0].writable is False
+            assert "is on 0 standbys, expected 1: 0 are connected" in statuses[0].reason
+            assert not answered.is_set()
+            async with both.standby():
+                await answered.wait()
+        assert statuses[0].reason in [line["reason"] for line in daemon.logged("journal_stalled")]
+
+
+async def test_it_goes_on_alone_if_it_is_told_to(tmp_path: Path) -> None:
+    """Health, log and audit say so, and when a standby has everything again."""
+    both = Both(tmp_path, "--standbys-wait", "0.1s", "--without-standby", "go-on")
+    async with both.daemon(http="127.0.0.1:0") as daemon, connect(daemon.url, rm_id="rm-1") as rm:
+        await rm.request(node("n1"))
+        reason = (await daemon.wait_logged("without_standbys"))["reason"]
+        assert "is on 0 standbys, expected 1: 0 are connected" in reason
+        assert await status_of(daemon.http, "/readyz") == 200
+        assert "goes on alone: transaction" in (await run_command("health", "--url", daemon.url, expect=exit_codes.FAILED))[0]
+        async with follow(daemon.url, from_=0) as events:
+            told = await next_event(events, "AUDIT_STANDBY")
+            assert (told.object_id, "1 standbys -> alone: transaction" in told.message) == ("journal.db", True)
+            async with both.standby():
+                await daemon.wait_logged("with_standbys")
+                told = await next_event(events, "AUDIT_STANDBY")
+                assert "alone -> 1 standbys" in told.message
+                await run_command("health", "--url", daemon.url)
+                await rm.request(node("n2"))
+                assert nodes_of(both.ours) == {"n1", "n2"}
+
+
+async def test_what_was_recovered_is_told_when_the_standby_has_it(tmp_path: Path) -> None:
+    """A daemon may be killed after its commit and before the standby had it: the next one tells it only when the standby has."""
+    both = Both(tmp_path)
+    async with real_daemon("--state-dir", both.theirs) as alone, connect(alone.url, rm_id="rm-1") as rm:
+        await rm.request(node("n1"))
+        alone.process.kill()
+        await alone.process.wait()
+    number = newest(both.theirs)
+    async with trio.open_nursery() as nursery:
+        listening = await nursery.start(_listen, both)
+        follower = trio.Event()
+
+        async def look() -> None:
+            async with follow(both.url, from_="snapshot") as messages:
+                await anext(messages)
+            assert newest(both.ours) > number
+            follower.set()
+
+        nursery.start_soon(look)
+        await listening.wait_logged("waits_for_standbys")
+        assert not follower.is_set()
+        async with both.standby():
+            await follower.wait()
+        nursery.cancel_scope.cancel()
+
+
+async def _listen(both: Both, *, task_status: trio.TaskStatus[RunningDaemon]) -> None:
+    async with both.daemon(is_waited_for=False) as daemon:
+        task_status.started(daemon)
+        await trio.sleep_forever()
+
+
+async def test_a_daemon_that_waits_can_be_stopped(tmp_path: Path) -> None:
+    """SIGTERM ends a start that waits for a standby."""
+    async with Both(tmp_path).daemon(is_waited_for=False) as daemon:
+        await daemon.wait_logged("waits_for_standbys")
+        assert await daemon.stop() == exit_codes.OK
+        assert not daemon.logged("daemon_started")
+
+
+async def test_nothing_is_copied_to_a_standby_that_has_everything(tmp_path: Path) -> None:
+    """A daemon that is killed and restarted finds the standby where it was, and goes on with the next transaction."""
+    both = Both(tmp_path)
+    async with both.standby() as standby:
+        async with both.daemon() as daemon, connect(daemon.url, rm_id="rm-1") as rm:
+            await rm.request(node("n1"))
+            copies = standby.said.count("gets a copy")
+            await daemon.stop()
+        async with both.daemon() as daemon, connect(daemon.url, rm_id="rm-1") as rm:
+            await rm.request(application())
+            await daemon.stop()
+        assert (copies, standby.said.count("gets a copy")) == (0, 0)
+        await standby.stop()
+    assert_same(both.ours, both.theirs)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--standbys", "1"], "found --standbys without --state-dir, expected both"),
+        (["--standbys-wait", "soon"], "found 'soon', expected seconds such as 2s"),
+    ],
+)
+async def test_wrong_options(options: list[str], reason: str) -> None:
+    """A mistake in the options is told at once."""
+    assert reason in (await run_command("serve", *options, expect=exit_codes.USAGE))[1]
