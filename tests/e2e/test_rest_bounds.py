@@ -20,7 +20,7 @@ from ykactor.surfaces.admission import slots
 from ykactor.surfaces.files.helper_process import HelperProcessError
 from ykactor.surfaces.http import app, configuration, connections, load, published, replies
 from ykactor.surfaces.http.monitoring import count
-from ykactor.surfaces.http.published import Allowance, Published
+from ykactor.surfaces.http.published import Published, ReadBudget
 from ykactor.surfaces.http.readings import applications, partitions, usage
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import pieces
@@ -215,7 +215,7 @@ def test_large_bodies_are_sent_in_pieces() -> None:
 
 async def test_readers_take_a_small_part(autojump_clock: trio.testing.MockClock) -> None:
     """SE-96: after a burst, what was taken is made up for before more is; one reads at a time."""
-    of_all, since_s = Allowance(), trio.current_time()
+    of_all, since_s = ReadBudget(), trio.current_time()
 
     async def read_much() -> None:
         for _ in range(10):
@@ -284,7 +284,7 @@ async def test_an_older_page_is_shown_while_readers_may_not_take_more(monkeypatc
         with trio.fail_after(60):
             while (await rest.ask("/ws/v1/partition/default/nodes")).content == []:
                 pass
-        monkeypatch.setattr(Allowance, "may_renew", lambda *_: False)
+        monkeypatch.setattr(ReadBudget, "may_renew", lambda *_: False)
         await rest.submit(node("n2"))
         await trio.sleep(1)
         shown = await rest.ask("/ws/v1/partition/default/nodes")
@@ -301,7 +301,7 @@ async def test_nobody_waits_for_pages_that_were_made_before(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SE-96: pages of which all together take longer than readers may are older, up to two minutes, and in turn made again."""
-    monkeypatch.setattr(load.Load, "is_busy", lambda _: True)
+    monkeypatch.setattr(load.LoopLoad, "is_busy", lambda _: True)
 
     class Slow(Published):
         async def _read(self, *given: Any) -> replies.Page:
@@ -335,7 +335,7 @@ async def test_identities_take_turns(
     """SE-96: a client that asks all the time for what nobody else wants takes nothing of others, also if it asks for the same:
     nobody waits longer than for one answer of each of the two, and what they take is made up for.
     """
-    monkeypatch.setattr(load.Load, "is_busy", lambda _: is_busy)
+    monkeypatch.setattr(load.LoopLoad, "is_busy", lambda _: is_busy)
 
     class Slow(Published):
         async def _read(self, *given: Any) -> replies.Page:
@@ -376,7 +376,7 @@ async def test_what_was_cut_off_is_charged(autojump_clock: trio.testing.MockCloc
     of_daemon = Slow(FakeDaemon(("default",), accept_all, 10, manual=False))
     with pytest.raises(RefusedError, match="has not answered"):
         await of_daemon.page(request_of("reader"), "default", ("users",), count)
-    assert not of_daemon._allowance("default").may_renew(1, "reader")
+    assert not of_daemon._budget("default").may_renew(1, "reader")
 
 
 async def test_a_defect_of_a_reading_is_no_missing_partition(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -451,7 +451,7 @@ async def test_how_busy_the_loop_is(autojump_clock: trio.testing.MockClock, monk
     """The loop is busy if it worked, or waited for a processor, for more than half of the last long enough time."""
     worked_s = waited_s = 0.0
     monkeypatch.setattr(load, "worked_and_waited_s", lambda: (worked_s, waited_s))
-    of_loop = load.Load()
+    of_loop = load.LoopLoad()
     for slept_s, worked, waited, expected, own in (
         (0.1, 0.08, 0.0, True, 1.0),
         (0.01, 0.0, 0.0, True, 1.0),

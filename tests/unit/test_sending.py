@@ -48,8 +48,8 @@ async def test_readers_have_a_share_and_take_turns(
 ) -> None:
     """SE-96: four that read in a loop and one that has a hundred connections take their share together, each the same of it."""
     sent, ours = Counter[str](), Sending()
-    monkeypatch.setattr(ours._load, "is_busy", lambda: is_busy)
-    monkeypatch.setattr(ours._load, "own", lambda: own)
+    monkeypatch.setattr(ours._loop, "is_busy", lambda: is_busy)
+    monkeypatch.setattr(ours._loop, "own", lambda: own)
 
     async def loop(holder: str) -> None:
         while True:

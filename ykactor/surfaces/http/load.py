@@ -22,7 +22,7 @@ _BUSY_SHARE = 0.5
 _OWN_MIN = 0.1
 
 
-class Load:
+class LoopLoad:
     """The share of the time in which this thread is busy, and the part of that which other programs take."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Load:
 R = TypeVar("R")
 
 
-class Effort:
+class CpuMeter:
     """Adds up what work takes of the event loop: without its pauses, and without what other programs take of the machine.
 
     Attributes:
@@ -122,7 +122,7 @@ class Sending:
     def __init__(self) -> None:
         #: Of seconds in which no more is sent than may be.
         self._queue = FairQueue(TokenBucket(lambda: 1.0, BURST_S))
-        self._load = Load()
+        self._loop = LoopLoad()
         self._cost_s = _COST_S
         self._memory = Slots("bytes of large answers", lambda: BYTES_MAX)
         #: By the identity of their parts, the large bodies that are being sent: to how many, and the slot of the first.
@@ -130,14 +130,14 @@ class Sending:
 
     async def send(self, holder: str, length: int, sending: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Send a part of so many bytes when it is the turn of who reads it."""
-        share = (BUSY_SHARE if self._load.is_busy() else IDLE_SHARE) * self._load.own()
-        expected_s, effort = length * self._cost_s, Effort()
+        share = (BUSY_SHARE if self._loop.is_busy() else IDLE_SHARE) * self._loop.own()
+        expected_s, meter = length * self._cost_s, CpuMeter()
         await self._queue.take(holder, expected_s / share)
         try:
-            await effort.awaited(sending())
+            await meter.awaited(sending())
         finally:
-            self._queue.bucket.take((effort.seconds - expected_s) / share)
-        self._cost_s += _WEIGHT * (effort.seconds / length - self._cost_s)
+            self._queue.bucket.take((meter.seconds - expected_s) / share)
+        self._cost_s += _WEIGHT * (meter.seconds / length - self._cost_s)
 
     def has_room(self, holder: str, parts: Sequence[bytes]) -> bool:
         """True if a body may be sent too: small ones may, and those that somebody else is being sent."""

@@ -20,7 +20,7 @@ from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import Steps
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.http.app import check_sees_all
-from ykactor.surfaces.http.load import Effort
+from ykactor.surfaces.http.load import CpuMeter
 from ykactor.surfaces.http.published import Pages, Published
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import PLAIN, ZIPPED, InParts, Page, accepts_gzip, encoded, reply
@@ -64,19 +64,19 @@ class Metrics:
         return await self._pages.get(("metrics",), self._scraped)
 
     async def _scraped(self) -> Page:
-        effort, inboxes = Effort(), list(self._sources.gateway.partitions.values())
+        meter, inboxes = CpuMeter(), list(self._sources.gateway.partitions.values())
         self._asked.intersection_update(inboxes)
-        figures = [await self._read(inbox, effort) for inbox in inboxes if inbox not in self._asked]
-        parts = await drive(effort.measured(scrape(self._sources, [each for each in figures if each is not None])))
-        return Page(200, parts, fresh_s=max(FRESH_S, SHARE * effort.seconds))
+        figures = [await self._read(inbox, meter) for inbox in inboxes if inbox not in self._asked]
+        parts = await drive(meter.measured(scrape(self._sources, [each for each in figures if each is not None])))
+        return Page(200, parts, fresh_s=max(FRESH_S, SHARE * meter.seconds))
 
-    async def _read(self, inbox: Mailbox[PartitionCommand], effort: Effort) -> PartitionFigures | None:
+    async def _read(self, inbox: Mailbox[PartitionCommand], meter: CpuMeter) -> PartitionFigures | None:
         """The figures of a partition; None if it does not answer."""
         found: list[Any] = []
         answered = trio.Event()
 
         def reading(core: PartitionCore, state: SchedulerState, _: int) -> Steps[PartitionFigures]:
-            return effort.measured(read(core, state))
+            return meter.measured(read(core, state))
 
         def give(figures: Any) -> None:
             self._asked.discard(inbox)

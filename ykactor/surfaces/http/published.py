@@ -25,7 +25,7 @@ from ykactor.core.values.ids import ApplicationID, PartitionName, QueuePath
 from ykactor.core.values.parts import Steps
 from ykactor.surfaces.admission.pacing import FairQueue, TokenBucket
 from ykactor.surfaces.http.app import caller_of, view_for
-from ykactor.surfaces.http.load import Effort, Load
+from ykactor.surfaces.http.load import CpuMeter, LoopLoad
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import Page, reply
 from ykactor.surfaces.net.requests import RefusedError
@@ -46,14 +46,14 @@ class Published:
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
         self._pages = Pages()
-        self._load = Load()
-        self._allowances: dict[PartitionName, Allowance] = {}
+        self._loop = LoopLoad()
+        self._budgets: dict[PartitionName, ReadBudget] = {}
 
-    def _allowance(self, partition: PartitionName) -> Allowance:
-        for name in self._allowances.keys() - self.gateway.partitions.keys():
-            del self._allowances[name]
-        if (found := self._allowances.get(partition)) is None:
-            found = self._allowances[partition] = Allowance()
+    def _budget(self, partition: PartitionName) -> ReadBudget:
+        for name in self._budgets.keys() - self.gateway.partitions.keys():
+            del self._budgets[name]
+        if (found := self._budgets.get(partition)) is None:
+            found = self._budgets[partition] = ReadBudget()
         return found
 
     @property
@@ -110,7 +110,7 @@ class Published:
         """The answer of a reading of the partition of the path; 404 with the text ``missing`` if the reading finds nothing.
 
         Args:
-            is_small: the reading takes less than 1 ms, and is made for each request; others wait for each other (``Allowance``).
+            is_small: the reading takes less than 1 ms, and is made for each request; others wait for each other (``ReadBudget``).
         """
         page = await self.page(request, self.partition(request), key, read, is_small=is_small)
         if page.status == 404:
@@ -129,15 +129,15 @@ class Published:
         if view is not None and view.queues is None:  # it sees all of the partition
             view = None
         if is_small:
-            return await self._read(partition, read, view, Effort())
+            return await self._read(partition, read, view, CpuMeter())
         whole, who, asked_s = (partition, view, *key), caller_of(request).identity.name, trio.current_time()
-        allowance = self._allowance(partition)
+        budget = self._budget(partition)
         if (last := self._pages.last(whole)) is not None:
             age = last.age_s / self._stale_s(partition)
-            if last.is_fresh or (age < 1 and not allowance.may_renew(age, who)):
+            if last.is_fresh or (age < 1 and not budget.may_renew(age, who)):
                 return last
         with trio.move_on_after(ANSWER_S):  # also for others who are making the page
-            async with allowance.queue.entry(who):
+            async with budget.queue.entry(who):
                 last = self._pages.last(whole)
                 if last is not None and last.made_s >= asked_s:
                     return last
@@ -146,20 +146,20 @@ class Published:
 
     def _stale_s(self, partition: PartitionName) -> float:
         """The seconds that a page may be old; computed from all that are asked for, so not for each request."""
-        allowance = self._allowance(partition)
-        if allowance.is_review_due():
+        budget = self._budget(partition)
+        if budget.is_review_due():
             taken_s = sum(page.took_s for key, page in self._pages.items() if key[0] == partition and page.age_s < STALE_MAX_S)
-            allowance.review(taken_s)
-        return allowance.stale_s
+            budget.review(taken_s)
+        return budget.stale_s
 
     async def _read_in_turn(self, partition: PartitionName, read: Reading, view: View | None) -> Page:
-        allowance, effort = self._allowance(partition), Effort()
-        async with allowance.queue.first():
-            charge = partial(allowance.charge, share=READ_SHARE if self._load.is_busy() else IDLE_SHARE)
+        budget, meter = self._budget(partition), CpuMeter()
+        async with budget.queue.first():
+            charge = partial(budget.charge, share=READ_SHARE if self._loop.is_busy() else IDLE_SHARE)
             try:
-                page = await self._read(partition, read, view, effort)
+                page = await self._read(partition, read, view, meter)
             finally:  # also if it was cut off
-                charge(effort.seconds)
+                charge(meter.seconds)
             page.charge = charge
             return page
 
@@ -167,21 +167,21 @@ class Published:
         """A page that is of no partition."""
         return await self._pages.get(key, make)
 
-    async def _read(self, partition: PartitionName, read: Reading, view: View | None, effort: Effort) -> Page:
-        found = await self._answered(partition, read, view, effort)
+    async def _read(self, partition: PartitionName, read: Reading, view: View | None, meter: CpuMeter) -> Page:
+        found = await self._answered(partition, read, view, meter)
         if found is None:
-            return Page(404, [], effort.seconds)
-        return Page(200, await _encoded(found), effort.seconds)
+            return Page(404, [], meter.seconds)
+        return Page(200, await _encoded(found), meter.seconds)
 
     async def ask(self, partition: PartitionName, read: Reading, view: View | None = None) -> Any:
         """The result of a reading, which the partition runs between two turns."""
-        return await self._answered(partition, read, view, Effort())
+        return await self._answered(partition, read, view, CpuMeter())
 
-    async def _answered(self, partition: PartitionName, read: Reading, view: View | None, effort: Effort) -> Any:
+    async def _answered(self, partition: PartitionName, read: Reading, view: View | None, meter: CpuMeter) -> Any:
         inbox = self.gateway.partitions.get(partition)
         with trio.move_on_after(ANSWER_S), suppress(trio.ClosedResourceError, trio.BrokenResourceError):
             if inbox is not None:
-                return await read_partition(inbox, partial(_reading, read, view, effort))
+                return await read_partition(inbox, partial(_reading, read, view, meter))
         raise _no_answer(partition) if partition in self.gateway.partitions else RefusedError(404, NO_PARTITION)
 
 
@@ -211,12 +211,12 @@ async def _encoded(found: Any) -> list[bytes]:
 
 
 def _reading(
-    read: Reading, view: View | None, effort: Effort, core: PartitionCore, state: SchedulerState, now_ns: int
+    read: Reading, view: View | None, meter: CpuMeter, core: PartitionCore, state: SchedulerState, now_ns: int
 ) -> Steps[Any]:
     """The reading as one that pauses."""
     found = read(Look(core, state, now_ns, view))
     if isinstance(found, Generator):
-        found = yield from effort.measured(found)
+        found = yield from meter.measured(found)
     return found
 
 
@@ -235,7 +235,7 @@ BURST_S = 2.0
 _BURST_S = BURST_S / READ_SHARE
 
 
-class Allowance:
+class ReadBudget:
     """The time that readers may take of a partition for answers about all that is in it, one after the other.
 
     Attributes:

@@ -19,7 +19,7 @@ from ykactor.surfaces.admission.admission import Admission
 from ykactor.surfaces.admission.listener import AcceptedConnection, Listener
 from ykactor.surfaces.http.app import application
 from ykactor.surfaces.http.connections import Application, Connection, Receive, Send
-from ykactor.surfaces.http.load import Load, Sending
+from ykactor.surfaces.http.load import LoopLoad, Sending
 from ykactor.surfaces.http.page import WebRoot, page_routes
 from ykactor.surfaces.http.routes import Services, routes
 from ykactor.surfaces.http.session import Websockets
@@ -62,14 +62,14 @@ class _Server:
     def __init__(self, app: Application, stopping: trio.Event) -> None:
         self._app = app
         self._sending = Sending()
-        self._arrivals = Arrivals()
+        self._readiness = ReadinessBatch()
         self._stopping = stopping
         self._connections: set[Connection] = set()
 
     async def mind(self) -> None:
         """Let connections go on when something has arrived, and end those that take too long; until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._arrivals.run)
+            nursery.start_soon(self._readiness.run)
             while True:
                 await trio.sleep(LATE_S)
                 now_s = trio.current_time()
@@ -90,7 +90,7 @@ class _Server:
 
         scheme = "http" if accepted.door.tls is None else "https"
         state = {"connection": accepted, "sending": self._sending}
-        connection = Connection(accepted.transport, self._call, scheme, state, self._arrivals.wait, self._stopping, send_large)
+        connection = Connection(accepted.transport, self._call, scheme, state, self._readiness.wait, self._stopping, send_large)
         self._connections.add(connection)
         try:
             with accepted.listener.ended_by_stop(connection.stop_waiting):
@@ -126,7 +126,7 @@ TOGETHER_S = 0.2
 GROUP_MAX, GROUP_S = 10, 0.005
 
 
-class Arrivals:
+class ReadinessBatch:
     """While the loop is busy, connections on which something has arrived go on together.
 
     One alone finds nothing of what it needs in the processor's caches: it takes three times as long, and the scheduler
@@ -135,7 +135,7 @@ class Arrivals:
     """
 
     def __init__(self) -> None:
-        self._load = Load()
+        self._loop = LoopLoad()
         self._sockets = select.epoll()
         #: By the number of the descriptor.
         self._waiting: dict[int, Task] = {}
@@ -160,7 +160,7 @@ class Arrivals:
         """Let connections go on, until cancelled."""
         while True:
             await trio.lowlevel.wait_readable(self._sockets)
-            is_busy = self._load.is_busy()
+            is_busy = self._loop.is_busy()
             if is_busy:
                 await trio.sleep_until((trio.current_time() // TOGETHER_S + 1) * TOGETHER_S)
             arrived = [descriptor for descriptor, _ in self._sockets.poll(0)]

@@ -9,30 +9,30 @@ import trio.testing
 
 from ykactor.surfaces.http import load
 from ykactor.surfaces.http import server as arrivals
-from ykactor.surfaces.http.server import Arrivals
+from ykactor.surfaces.http.server import ReadinessBatch
 
 
 @pytest.fixture
 def is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop is."""
-    monkeypatch.setattr(load.Load, "is_busy", lambda _: True)
+    monkeypatch.setattr(load.LoopLoad, "is_busy", lambda _: True)
 
 
 @pytest.fixture
 def is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop is, whatever else this machine does."""
-    monkeypatch.setattr(load.Load, "is_busy", lambda _: False)
+    monkeypatch.setattr(load.LoopLoad, "is_busy", lambda _: False)
 
 
 @pytest.fixture
-async def waiting(nursery: trio.Nursery) -> Arrivals:
+async def waiting(nursery: trio.Nursery) -> ReadinessBatch:
     """Serves the connections of a test."""
-    waiting = Arrivals()
+    waiting = ReadinessBatch()
     nursery.start_soon(waiting.run)
     return waiting
 
 
-async def moments(waiting: Arrivals, connections: int, every_s: float) -> list[float]:
+async def moments(waiting: ReadinessBatch, connections: int, every_s: float) -> list[float]:
     """When connections go on, to which something is sent one after the other. Each has waited before."""
     passed_s = list[float]()
     async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
@@ -57,7 +57,9 @@ async def moments(waiting: Arrivals, connections: int, every_s: float) -> list[f
 
 
 @pytest.mark.usefixtures("is_busy")
-async def test_a_busy_loop_lets_connections_go_on_together(autojump_clock: trio.testing.MockClock, waiting: Arrivals) -> None:
+async def test_a_busy_loop_lets_connections_go_on_together(
+    autojump_clock: trio.testing.MockClock, waiting: ReadinessBatch
+) -> None:
     """Once in each ``TOGETHER_S``, of the second for which something is sent."""
     passed_s = await moments(waiting, connections=20, every_s=0.05)
     assert len(passed_s) == 20
@@ -65,14 +67,16 @@ async def test_a_busy_loop_lets_connections_go_on_together(autojump_clock: trio.
 
 
 @pytest.mark.usefixtures("is_idle")
-async def test_an_idle_loop_lets_each_connection_go_on_at_once(autojump_clock: trio.testing.MockClock, waiting: Arrivals) -> None:
+async def test_an_idle_loop_lets_each_connection_go_on_at_once(
+    autojump_clock: trio.testing.MockClock, waiting: ReadinessBatch
+) -> None:
     """It has time for each."""
     passed_s = await moments(waiting, connections=20, every_s=0.021)
     assert passed_s == pytest.approx([number * 0.021 for number in range(20)])
 
 
 @pytest.mark.usefixtures("is_busy")
-async def test_few_connections_go_on_at_once(autojump_clock: trio.testing.MockClock, waiting: Arrivals) -> None:
+async def test_few_connections_go_on_at_once(autojump_clock: trio.testing.MockClock, waiting: ReadinessBatch) -> None:
     """More would hold the loop: they go on a little later."""
     count = 10 * arrivals.GROUP_MAX
     passed_s = await moments(waiting, connections=count, every_s=0)
@@ -80,7 +84,7 @@ async def test_few_connections_go_on_at_once(autojump_clock: trio.testing.MockCl
     assert max(passed_s) < 2 * arrivals.TOGETHER_S
 
 
-async def test_a_connection_that_has_gone_goes_on(autojump_clock: trio.testing.MockClock, waiting: Arrivals) -> None:
+async def test_a_connection_that_has_gone_goes_on(autojump_clock: trio.testing.MockClock, waiting: ReadinessBatch) -> None:
     """It can be read to its end."""
     here, there = trio.socket.socketpair()
     with here:
@@ -90,7 +94,7 @@ async def test_a_connection_that_has_gone_goes_on(autojump_clock: trio.testing.M
 
 
 @pytest.mark.usefixtures("is_busy")
-async def test_who_gives_up_is_forgotten(autojump_clock: trio.testing.MockClock, waiting: Arrivals) -> None:
+async def test_who_gives_up_is_forgotten(autojump_clock: trio.testing.MockClock, waiting: ReadinessBatch) -> None:
     """Also when something has arrived, and in a group that goes on; the next connection has the same descriptor."""
     for sent in b"", b"x":
         here, there = trio.socket.socketpair()
@@ -118,7 +122,7 @@ async def crowd() -> AsyncIterator[list[tuple[trio.socket.SocketType, trio.socke
 @pytest.mark.usefixtures("is_busy")
 async def test_who_gives_up_between_two_groups_is_not_woken(
     autojump_clock: trio.testing.MockClock,
-    waiting: Arrivals,
+    waiting: ReadinessBatch,
     crowd: list[tuple[trio.socket.SocketType, trio.socket.SocketType]],
 ) -> None:
     """The others are."""

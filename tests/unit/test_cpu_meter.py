@@ -1,9 +1,9 @@
-"""The effort of a reading."""
+"""The meter of a reading."""
 
 import time
 
 from ykactor.core.values.parts import PART_MAX, Steps, finished
-from ykactor.surfaces.http.load import Effort
+from ykactor.surfaces.http.load import CpuMeter
 
 
 def work() -> Steps[str]:
@@ -18,6 +18,6 @@ def work() -> Steps[str]:
 
 def test_only_work_counts() -> None:
     """SE-96: readers wait no longer because other programs are busy; and the result is that of the work."""
-    effort, began_s = Effort(), time.thread_time()
-    assert finished(effort.measured(work())) == "done"
-    assert 0.02 <= effort.seconds <= time.thread_time() - began_s
+    meter, began_s = CpuMeter(), time.thread_time()
+    assert finished(meter.measured(work())) == "done"
+    assert 0.02 <= meter.seconds <= time.thread_time() - began_s
