@@ -91,6 +91,7 @@ class RunningDaemon:
 async def real_daemon(
     *arguments: str | Path,
     environment: Mapping[str, str] | None = None,
+    program: str = "",
     wrapper: Sequence[str] = (),
     pass_fds: Sequence[int] = (),
     ws: Sequence[str] = ("--ws", "127.0.0.1:0"),
@@ -103,12 +104,13 @@ async def real_daemon(
     Args:
         arguments: of ``serve``, beside ``ws`` and ``http``.
         environment: on top of ours.
+        program: a Python file that runs in place of ``ykactor``.
         wrapper: a command that gets ours as its last arguments and should become it.
         pass_fds: descriptors that it inherits.
         limit_s: the block fails if it takes longer.
         ready: the event in its log that the block begins with; "" for none, then the daemon has no addresses.
     """
-    process = await _start(["serve", *ws, "--http", http, *map(str, arguments)], environment or {}, wrapper, pass_fds)
+    process = await _start(["serve", *ws, "--http", http, *map(str, arguments)], environment or {}, program, wrapper, pass_fds)
     daemon = RunningDaemon(process)
     try:
         with trio.fail_after(limit_s):
@@ -128,12 +130,12 @@ async def real_daemon(
 
 
 async def _start(
-    arguments: Sequence[str], environment: Mapping[str, str], wrapper: Sequence[str] = (), pass_fds: Sequence[int] = ()
+    arguments: Sequence[str], environment: Mapping[str, str], program: str, wrapper: Sequence[str], pass_fds: Sequence[int]
 ) -> trio.Process | Forked:
     """Start ``ykactor``: forked where nothing asks for an interpreter of its own, because imports cost more than most tests."""
     whole = clean_environment() | dict(environment)
     if not wrapper and not pass_fds:
-        return await Forked.start(arguments, whole)
+        return await Forked.start(arguments, whole, program=program)
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return await trio.lowlevel.open_process([*wrapper, *COMMAND, *arguments], **pipes, env=whole, pass_fds=pass_fds)
 

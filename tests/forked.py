@@ -32,11 +32,18 @@ class Forked:
 
     @classmethod
     async def start(
-        cls, arguments: Sequence[str], environment: Mapping[str, str], *, stdin: int | None = None, log: int | None = None
+        cls,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        program: str = "",
+        stdin: int | None = None,
+        log: int | None = None,
     ) -> "Forked":
         """Run ``ykactor`` with these arguments and exactly this environment.
 
         Args:
+            program: a Python file that runs in place of ``ykactor``.
             stdin: its standard input; None: nothing.
             log: takes both outputs; None: they are pipes.
         """
@@ -50,7 +57,8 @@ class Forked:
             ours += outputs
         else:
             outputs = [log, log]
-        socket.send_fds(_server(), [json.dumps([arguments, dict(environment)]).encode()], [stdin, *outputs, told])
+        request = json.dumps([program, arguments, dict(environment)]).encode()
+        socket.send_fds(_server(), [request], [stdin, *outputs, told])
         for descriptor in ours:
             os.close(descriptor)
         await trio.lowlevel.wait_readable(report)

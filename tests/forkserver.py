@@ -1,7 +1,8 @@
 """``forkserver.py FD``: imports ``ykactor`` once, then forks one process of it for each request at the socket ``FD``.
 
-A request is one message: the JSON text ``[arguments, environment]`` and the descriptors of standard input, output and error,
-and of a report. The report gets the process's number and later its exit code (negative: the signal), each as four bytes.
+A request is one message: the JSON text ``[program, arguments, environment]`` and the descriptors of standard input, output and
+error, and of a report. The program is a Python file that runs in place of ``ykactor``; "" is ``ykactor`` itself. The report gets
+the process's number and later its exit code (negative: the signal), each as four bytes.
 """
 
 import atexit
@@ -11,6 +12,7 @@ import importlib.util
 import json
 import os
 import pkgutil
+import runpy
 import signal
 import socket
 import struct
@@ -38,8 +40,8 @@ def _import_all() -> None:
     gc.freeze()
 
 
-def _become_requested(control: socket.socket) -> None:
-    """Return in each process that was asked for, prepared as by ``exec``; the server itself ends here with its client."""
+def _become_requested(control: socket.socket) -> str:
+    """Return the program in each requested process, prepared as by ``exec``; the server itself ends here with its client."""
     while True:
         request, descriptors, _, _ = socket.recv_fds(control, _REQUEST_MAX_BYTES, 4)
         _reap()
@@ -48,14 +50,14 @@ def _become_requested(control: socket.socket) -> None:
         if not os.fork():
             control.close()
             _watch_over(descriptors)
-            arguments, environment = json.loads(request)
-            sys.argv = ["ykactor", *arguments]
+            program, arguments, environment = json.loads(request)
+            sys.argv = [program or "ykactor", *arguments]
             os.environ.clear()
             os.environ.update(environment)
             time.tzset()
             _customize()
             signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
-            return
+            return str(program)
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -106,9 +108,9 @@ def _exit(code: int) -> NoReturn:
 
 if __name__ == "__main__":
     _import_all()
-    _become_requested(socket.socket(fileno=int(sys.argv[1])))
+    requested = _become_requested(socket.socket(fileno=int(sys.argv[1])))
     try:
-        main()
+        runpy.run_path(requested, run_name="__main__") if requested else main()
     except SystemExit as end:
         if isinstance(end.code, int):
             _exit(end.code)

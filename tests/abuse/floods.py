@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import trio
 from flooder import KINDS
+from forked import Forked
 from target import Target, round_trips
 
 _FLOODER = Path(__file__).with_name("flooder.py")
@@ -34,25 +33,22 @@ async def floods(abused: Target, count: int, ratio_max: int = RATIO_MAX) -> str:
 async def _beside(abused: Target, kind: str, count: int) -> list[float]:
     used_s = abused.daemon.cpu_s()
     arguments = [kind, str(abused.port), str(abused.resume_from), *filter(None, [abused.authority])]
-    path = os.pathsep.join(filter(None, [str(_FLOODER.parent), os.environ.get("PYTHONPATH")]))  # PYTHONSAFEPATH leaves it out
-    environment = os.environ | {"PYTHONPATH": path}
-    process = await trio.lowlevel.open_process(
-        [sys.executable, str(_FLOODER), *arguments], stdout=subprocess.PIPE, env=environment
-    )
+    environment = os.environ | {"PYTHONPATH": str(_FLOODER.parent)}
+    process = await Forked.start(list(map(str, arguments)), environment, program=str(_FLOODER))
     try:
         assert process.stdout is not None
-        async with process.stdout:
-            assert (await process.stdout.receive_some()).startswith(b"begins")
-            found = list[float]()
-            with trio.fail_after(_FLOOD_S):  # on a busy machine it comes late
-                while not found or abused.daemon.cpu_s() - used_s <= sum(found) / 10:
-                    found += await round_trips(abused, count)
+        assert (await process.stdout.receive_some()).startswith(b"begins")
+        found = list[float]()
+        with trio.fail_after(_FLOOD_S):  # on a busy machine it comes late
+            while not found or abused.daemon.cpu_s() - used_s <= sum(found) / 10:
+                found += await round_trips(abused, count)
         assert process.poll() is None, f"the flood of {kind} has ended"
         return sorted(found)
     finally:
         process.kill()
         with trio.CancelScope(shield=True):
             await process.wait()
+            await process.aclose()
 
 
 def _quantiles(times_s: list[float]) -> tuple[float, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -80,7 +79,7 @@ async def target(*arguments: str | Path, limit_s: float = LIMIT_S, has_tls: bool
     """Run a daemon with these arguments of ``serve`` for so many seconds at most; at the end nothing must have failed."""
     with tempfile.TemporaryDirectory() as directory:
         authority, pair = _authority(Path(directory)) if has_tls else (None, [])
-        async with real_daemon(*arguments, *pair, wrapper=(sys.executable, _WATCHED), limit_s=limit_s) as daemon:
+        async with real_daemon(*arguments, *pair, program=_WATCHED, limit_s=limit_s) as daemon:
             abused = Target(daemon, await _populate(daemon, authority), authority)
             yield abused
             abused.check()

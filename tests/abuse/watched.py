@@ -1,4 +1,4 @@
-"""``ykactor`` that says how long a task has held its loop: ``watched.py COMMAND...`` runs this command of ``ykactor``.
+"""``ykactor`` that says how long a task has held its loop: ``watched.py ARGUMENT...``, with the arguments of ``ykactor``.
 
 A hold is counted in CPU time, so that other processes of the machine do not count. Those of more than ``HELD_S`` are lines
 of the log with the event ``held``.
@@ -35,6 +35,5 @@ class Holds(trio.abc.Instrument):
 
 
 if __name__ == "__main__":
-    sys.argv = ["ykactor", *sys.argv[sys.argv.index("serve") :]]
     trio.run = partial(trio.run, instruments=[Holds()])
     main()

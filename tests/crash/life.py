@@ -141,7 +141,7 @@ class World:
             return
         if phase == "recovery":
             await daemon.logged("config_loaded")
-        await trio.sleep(self._rng.uniform(0, 0.15 if phase == "recovery" else 0.4))
+        await trio.sleep(self._rng.uniform(0, 0.15 if phase == "recovery" else 0.05))
         daemon.signal(signal.SIGKILL)
 
     async def _until_phase(self, daemon: DaemonProcess, phase: str) -> None:

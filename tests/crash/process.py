@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import signal
-import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import trio
+from forked import Forked
 
 from ykactor.client import Disconnected
 
@@ -30,7 +30,7 @@ class Fault(NamedTuple):
 class DaemonProcess:
     """A daemon and its log."""
 
-    def __init__(self, process: trio.Process) -> None:
+    def __init__(self, process: Forked) -> None:
         self._process = process
         self._logged: defaultdict[str, trio.Event] = defaultdict(trio.Event)
         self._lines: dict[str, dict[str, Any]] = {}
@@ -39,20 +39,16 @@ class DaemonProcess:
     @classmethod
     async def start(cls, *arguments: str | Path, fault: Fault | None = None) -> DaemonProcess:
         """Start ``ykactor serve``."""
-        program = ["-m", "ykactor"] if fault is None else [FAULTY, fault.point, str(fault.number), str(fault.mark)]
-        process = await trio.lowlevel.open_process(
-            [sys.executable, *program, "serve", *map(str, arguments)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
-        return cls(process)
+        where = [] if fault is None else [fault.point, str(fault.number), str(fault.mark)]
+        program = "" if fault is None else FAULTY
+        return cls(await Forked.start([*where, "serve", *map(str, arguments)], os.environ, program=program))
 
     async def read_log(self) -> None:
         """Take in its log until it ends."""
+        assert self._process.stdout is not None
         assert self._process.stderr is not None
         rest = b""
-        async with self._process.stderr:
+        async with self._process.stdout, self._process.stderr:
             async for chunk in self._process.stderr:
                 self.output += chunk
                 *lines, rest = (rest + chunk).split(b"\n")

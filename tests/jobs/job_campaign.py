@@ -8,7 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 import trio
-from daemon import COMMAND, clean_environment
+from daemon import clean_environment
+from forked import Forked
 from localjobs import LocalManager, left_over, local_manager, noting
 
 from ykactor.local.model import State
@@ -76,9 +77,9 @@ class Campaign:
 
     async def _start_daemon(self) -> None:
         options = ("--state-dir", self._directory / "s", "--config", self._directory / "queues.yaml", "--http", "none")
-        command = [*COMMAND, "serve", "--ws", self._address, *map(str, options)]
+        arguments = ["serve", "--ws", self._address, *map(str, options)]
         with (self._directory / "daemon.log").open("ab") as log:
-            self._daemon = await trio.lowlevel.open_process(command, stdout=log, stderr=log, env=clean_environment())
+            self._daemon = await Forked.start(arguments, clean_environment(), log=log.fileno())
 
     async def _kill_daemon(self) -> None:
         self._daemon.kill()
