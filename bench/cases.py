@@ -6,7 +6,7 @@ from functools import partial
 import trio
 from msgspec import Struct, structs
 
-from bench import adapting, holds, jobs, journal, measures, phases, shapes, small_messages
+from bench import adapting, holds, jobs, journal, measures, phases, replicas, shapes, small_messages
 from bench.followers import Followed, follow
 from bench.holds import Holding, LargeGang
 from bench.measures import Samples
@@ -39,6 +39,7 @@ _LARGE = Cluster(nodes=10_000, each=10, asks=100_000)
 _PACED = Paced(nodes=1_000, asks=5_000)
 #: Also measured by ``bench.steps``.
 SMALL = Small(nodes=500, applications=20, base=_OWN[1000], floods={1: 8_000, 10: 16_000, 100: 16_000}, paced=5_000)
+_REPLICATED = replicas.Replicated(SMALL.workload(16_000), each=100, rounds=2)
 _LONG = Workload(nodes=1_000, leaves=2, applications=2, asks_each=25_000)
 _JOBS = jobs.Short(jobs=300, single=30)
 _ONE_BY_ONE = journal.OneByOne(nodes=1_000, asks=2_000)
@@ -127,6 +128,7 @@ CASES: dict[str, Case] = {
     "socket-latency": Case("sockets", _PACED.nodes, _PACED.asks, partial(latency, _PACED)),
     "socket-bulk": _case("sockets", _OWN[1000], bulk),
     "small-messages": Case("sockets", SMALL.nodes, SMALL.paced, partial(small_messages.cost, SMALL)),
+    "replica": Case("sockets", _REPLICATED.workload.nodes, _REPLICATED.workload.asks, partial(replicas.cost, _REPLICATED)),
     "local-jobs": Case("sockets", 1, _JOBS.jobs, partial(jobs.run, _JOBS)),
     "journal-throughput": _case("journal", _LONG, journal.throughput),
     "journal-latency": Case("journal", _ONE_BY_ONE.nodes, _ONE_BY_ONE.asks, partial(journal.acknowledgement, _ONE_BY_ONE)),

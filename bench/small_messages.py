@@ -6,8 +6,8 @@ The sender costs as little as possible, so that the daemon is measured: its fram
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, nullcontext
 from time import perf_counter
 from typing import NamedTuple
 
@@ -101,8 +101,13 @@ class Placed(Struct):
         return took_s[len(took_s) * percent // 100] * 1e3
 
 
-async def _ignore(_: int) -> None:
-    """Nothing is done."""
+#: Runs beside a daemon with this URL and process id.
+Beside = Callable[[str, int], AbstractAsyncContextManager[object]]
+
+
+def nothing(_: str, __: int) -> AbstractAsyncContextManager[None]:
+    """Nothing beside the daemon."""
+    return nullcontext()
 
 
 async def place(
@@ -111,13 +116,13 @@ async def place(
     *,
     has_journal: bool,
     program: str = "ykactor",
-    around: Callable[[int], Awaitable[None]] = _ignore,
+    beside: Beside = nothing,
 ) -> Placed:
     """Place the asks of a workload; each message is acknowledged.
 
     Args:
         program: as of ``running_daemon``.
-        around: called with the process id of the daemon before the first message and after the last answer.
+        beside: entered before the first message, and left after the last answer.
     """
     with ExitStack() as stack:
         arguments = stack.enter_context(state_dir()) if has_journal else ()
@@ -129,13 +134,12 @@ async def place(
             requests = in_requests(asks, sending.each)
             frames = [line.frame(request) for request in requests]
             placed = Placed({}, {}, 0.0)
-            await around(pid)
-            began_cpu_s = cpu_of(pid)
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(_send, line, list(zip(requests, frames, strict=True)), sending.interval_s, placed.sent_s)
-                await _receive(line, len(requests), len(asks), placed.placed_s)
-            placed.cpu_us = (cpu_of(pid) - began_cpu_s) * 1e6 / len(asks)
-            await around(pid)
+            async with beside(url, pid):
+                began_cpu_s = cpu_of(pid)
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(_send, line, list(zip(requests, frames, strict=True)), sending.interval_s, placed.sent_s)
+                    await _receive(line, len(requests), len(asks), placed.placed_s)
+                placed.cpu_us = (cpu_of(pid) - began_cpu_s) * 1e6 / len(asks)
             return placed
 
 

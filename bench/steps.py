@@ -13,6 +13,8 @@ import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from time import thread_time
@@ -147,13 +149,19 @@ async def measured(workload: Workload, sending: Sending) -> Spent:
         path = Path(folder) / "spent"
         os.mkfifo(path)
 
-        async def note(pid: int) -> None:
-            nonlocal spent
+        async def note(pid: int) -> Spent:
             os.kill(pid, signal.SIGUSR1)
-            spent = msgspec.json.decode(await trio.to_thread.run_sync(path.read_bytes), type=Spent)
+            return msgspec.json.decode(await trio.to_thread.run_sync(path.read_bytes), type=Spent)
+
+        @asynccontextmanager
+        async def noting(_: str, pid: int) -> AsyncIterator[None]:
+            nonlocal spent
+            await note(pid)
+            yield
+            spent = await note(pid)
 
         with patch.dict(os.environ, {_OUT: str(path)}):
-            await place(workload, sending, has_journal=True, program="bench.steps", around=note)
+            await place(workload, sending, has_journal=True, program="bench.steps", beside=noting)
     return spent
 
 

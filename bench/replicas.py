@@ -1,0 +1,111 @@
+"""Cost of replicas: a daemon whose turns another process reads, or runs again, beside the same daemon without.
+
+The reader only counts bytes, so that what the daemon does for it is measured, and not what two processes do to each other.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import trio
+from msgspec import Struct
+
+from bench.daemon import cpu_of, python_process, read_line
+from bench.measures import Samples
+from bench.small_messages import Beside, Sending, nothing, place
+from bench.workloads import Workload
+from ykactor.client.connection import MessageStream, open_connection
+from ykactor.surfaces.admission.slots import TURNS_PATH
+from ykactor.wire.si.codec import MSGPACK
+from ykactor.wire.turns import Base, unpacked
+
+#: The end of the line with which a replica says that it runs the turns of a partition from now on.
+_HAS_BEGUN = b"begins with the state"
+
+
+class Replicated(Struct, frozen=True):
+    """Asks that are sent as fast as the socket takes them, ``each`` in a message, to a daemon with a journal.
+
+    Attributes:
+        rounds: how often each of the daemons is measured, in turn.
+    """
+
+    workload: Workload
+    each: int
+    rounds: int
+
+
+class _Seen(Struct):
+    """The bytes of the stream, and the CPU seconds of a replica."""
+
+    bytes: int = 0
+    cpu_s: float = 0.0
+
+
+async def cost(replicated: Replicated) -> Samples:
+    """The daemon's CPU time for each placement with a reader of its turns, and with a replica; and what they take.
+
+    ``cpu_us`` is that without either, ``stream_ratio`` and ``replica_ratio`` compare with it; ``bytes`` are those of the stream
+    for each placement, and ``replica_share`` is the replica's CPU time by that of the daemon beside it.
+    """
+    samples: Samples = {}
+    for _ in range(replicated.rounds):
+        seen = _Seen()
+        alone_us = await _cpu_us(replicated, nothing)
+        read_us = await _cpu_us(replicated, partial(_reader, seen))
+        beside_us = await _cpu_us(replicated, partial(_replica, seen))
+        asks = replicated.workload.asks
+        figures = {
+            "cpu_us": alone_us,
+            "stream_ratio": read_us / alone_us,
+            "bytes": seen.bytes / asks,
+            "replica_ratio": beside_us / alone_us,
+            "replica_share": seen.cpu_s * 1e6 / asks / beside_us,
+        }
+        for name, figure in figures.items():
+            samples.setdefault(name, []).append(figure)
+    return samples
+
+
+async def _cpu_us(replicated: Replicated, beside: Beside) -> float:
+    placed = await place(replicated.workload, Sending(replicated.each), has_journal=True, beside=beside)
+    return placed.cpu_us
+
+
+@asynccontextmanager
+async def _reader(seen: _Seen, url: str, _: int) -> AsyncIterator[None]:
+    """A reader of the stream that has its base, and counts from now on."""
+    async with open_connection(url, TURNS_PATH, subprotocols=[MSGPACK.name]) as connection, trio.open_nursery() as nursery:
+        stream = MessageStream(connection, MSGPACK)
+        while not any(isinstance(message, Base) for message in unpacked(await _received(stream))):
+            pass
+        nursery.start_soon(_count, stream, seen)
+        yield
+        nursery.cancel_scope.cancel()
+
+
+async def _count(stream: MessageStream, seen: _Seen) -> None:
+    while True:
+        seen.bytes += len(await _received(stream))
+
+
+async def _received(stream: MessageStream) -> bytes:
+    data = await stream.receive()
+    assert isinstance(data, bytes), "the subprotocol is msgpack"
+    return data
+
+
+@asynccontextmanager
+async def _replica(seen: _Seen, url: str, _: int) -> AsyncIterator[None]:
+    """A replica that has its base."""
+    async with python_process("ykactor", "replica", "--url", url, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        while _HAS_BEGUN not in (line := await read_line(process.stderr)):
+            if not line:
+                raise RuntimeError("the replica has ended")
+        began_s = cpu_of(process.pid)
+        yield
+        seen.cpu_s = cpu_of(process.pid) - began_s
