@@ -169,7 +169,7 @@ class Life:
     def serve_manager(self, line: Line) -> None:
         """The client at the other end is a resource manager."""
         daemon, caller = self.daemon, Caller(Role.RM, "memory")
-        peer, memory = line.peer(caller, daemon.audit), InputMemory(lambda: AccessLimits().waiting_bytes)
+        peer, memory = line.peer(caller, daemon.audit), InputMemory(AccessLimits)
         session = ResourceManagerSession(peer, daemon, self._nursery, self._configs, memory, caller, daemon.audit)
         self._nursery.start_soon(_serve, session)
 

@@ -7,6 +7,7 @@ from daemon import node
 from doubles import running_daemon
 from msgspec import structs
 
+from ykactor.access.limits import Limits as AccessLimits
 from ykactor.client import Disconnected, connect
 from ykactor.surfaces.admission.session_limits import InputMemory
 from ykactor.surfaces.sessions.pending import Backlog, Pending
@@ -20,7 +21,7 @@ def pending(name: str) -> Pending:
 
 async def test_a_backlog_waits_for_the_oldest() -> None:
     """``add`` returns when what is not finished is within the bound, and forgets what is finished."""
-    backlog = Backlog(InputMemory(lambda: 1000), lambda: 10, bytes_max=100)
+    backlog = Backlog(InputMemory(lambda: AccessLimits(waiting_bytes=1000)), lambda: 10, bytes_max=100)
     first, second, third = pending("1"), pending("2"), pending("3")
     await backlog.add([(first, 60)])
     added = False
@@ -52,7 +53,7 @@ async def test_a_backlog_counts_as_input_of_the_daemon() -> None:
             memory.forget(self)
             self.refused += 1
 
-    memory, reader = InputMemory(lambda: 100), Reader()
+    memory, reader = InputMemory(lambda: AccessLimits(waiting_bytes=100)), Reader()
     backlog = Backlog(memory, lambda: 10)
     first = pending("1")
     await backlog.add([(first, 90)])
@@ -71,7 +72,7 @@ async def test_a_backlog_counts_as_input_of_the_daemon() -> None:
 
 async def test_a_backlog_of_finished_requests_costs_no_step() -> None:
     """``add`` lets no other task run if it need not wait: small requests that arrive during a turn are the input of the next."""
-    backlog = Backlog(InputMemory(lambda: 1000), lambda: 10, bytes_max=100)
+    backlog = Backlog(InputMemory(lambda: AccessLimits(waiting_bytes=1000)), lambda: 10, bytes_max=100)
     first = pending("1")
     with trio.testing.assert_no_checkpoints():
         await backlog.add([(first, 60)])

@@ -145,7 +145,7 @@ class Reader:
 
 def test_the_largest_reader_is_dropped():
     """Too much input in all ends the connection with most of it, not the last one; requests that were taken do not count."""
-    memory = InputMemory(lambda: 100)
+    memory = InputMemory(lambda: AccessLimits(waiting_bytes=100))
     small, large, idle = Reader(memory), Reader(memory), Reader(memory)
     memory.add(idle, 0)
     memory.add(large, 60)

@@ -17,6 +17,7 @@ from trio_websocket import ConnectionClosed
 
 from ykactor.access.access import Access
 from ykactor.access.credentials import Credentials
+from ykactor.access.limits import Limits as AccessLimits
 from ykactor.access.model import Role
 from ykactor.actors.commands import Intake
 from ykactor.actors.mailbox import Mailbox
@@ -376,7 +377,9 @@ async def test_what_comes_after_the_end_is_ignored() -> None:
     async def read(message: str | bytes) -> si.Request:
         return JSON.decode_request(message)
 
-    handler = RequestHandler(daemon, outbox.attach(0), read, configs, InputMemory(lambda: 1000), caller, daemon.audit)
+    handler = RequestHandler(
+        daemon, outbox.attach(0), read, configs, InputMemory(lambda: AccessLimits(waiting_bytes=1000)), caller, daemon.audit
+    )
     await handler.on_messages([Received('{"type": "ScheduleRequest", "id": "1"}', 38)])
     assert outbox.sequence == 1
     caller.revoke(PROOF_GONE)

@@ -12,6 +12,7 @@ import trio
 from doubles import FakeDaemon, accept_all
 from wsproto.frame_protocol import FrameProtocol
 
+from ykactor.access.limits import Limits as AccessLimits
 from ykactor.access.model import Role
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
@@ -104,7 +105,7 @@ class World:
             sends,
             limits,
         )
-        memory = InputMemory(lambda: 2**20)
+        memory = InputMemory(AccessLimits)
         session: Any = {
             Role.RM: lambda: ResourceManagerSession(peer, daemon, self._nursery, self._configs, memory, caller, daemon.audit),
             Role.READER: lambda: FeedSession(peer, daemon, self._formats[JSON.name, False], caller, daemon.audit),

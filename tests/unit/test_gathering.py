@@ -10,6 +10,7 @@ import trio.testing
 from wsproto.connection import Connection, ConnectionType
 from wsproto.events import TextMessage
 
+from ykactor.access.limits import Limits as AccessLimits
 from ykactor.surfaces.admission.session_limits import InputMemory
 from ykactor.surfaces.sessions.connection import GATHER_S, WebSocket
 
@@ -32,7 +33,7 @@ async def delays(sizes: list[int], *, is_answering: bool) -> list[list[float]]:
     client, taken = Connection(ConnectionType.CLIENT), list[list[float]]()
     async with trio.open_nursery() as nursery:
         limits: Any = Unlimited()
-        memory = InputMemory(lambda: 2**20)
+        memory = InputMemory(AccessLimits)
         socket = WebSocket(near, Connection(ConnectionType.SERVER), nursery, limits=limits, memory=memory, close_s=1.0)
         socket.is_answering = lambda: is_answering
         nursery.start_soon(socket.run)

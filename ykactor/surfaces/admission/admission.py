@@ -80,7 +80,7 @@ class Admission:
         self.audit = audit
         self.in_force = in_force
         self.slots = ConnectionSlots(in_force)
-        self.memory = InputMemory(lambda: in_force().waiting_bytes)
+        self.memory = InputMemory(in_force)
         self._admit = admit
         self._names = own_names(host_names)
         self.needs_proof = admit is not None

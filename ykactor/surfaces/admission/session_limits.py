@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
+from ykactor.access.limits import Limits
 from ykactor.core.messages.acts import Act
 from ykactor.core.messages.submissions import exceeded
 from ykactor.surfaces.admission.audit import Audit
@@ -109,11 +110,11 @@ class InputMemory:
     part of them.
 
     Args:
-        bytes_max: the limit ``waitingBytes`` (SE-48), as it is now.
+        in_force: the limits of the access file, as they are now; ``waitingBytes`` counts (SE-48).
     """
 
-    def __init__(self, bytes_max: Callable[[], int]) -> None:
-        self._bytes_max = bytes_max
+    def __init__(self, in_force: Callable[[], Limits]) -> None:
+        self._in_force = in_force
         #: Bytes of each reader, and of all of them and of requests.
         self._held: dict[Reader, int] = {}
         self._total = 0
@@ -122,7 +123,7 @@ class InputMemory:
         """``reader`` has got bytes of a message. May drop it, or another one."""
         self._held[reader] = self._held.get(reader, 0) + size
         self._total += size
-        bytes_max = self._bytes_max()
+        bytes_max = self._in_force().waiting_bytes
         while self._total > bytes_max and any(self._held.values()):
             largest = max(self._held, key=self._held.__getitem__)
             largest.refuse(TRY_AGAIN_LATER, f"limit waitingBytes = {bytes_max}: all peers have sent more, this one most")

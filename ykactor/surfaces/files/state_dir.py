@@ -101,6 +101,9 @@ class StoreWriter:
 
     Args:
         on_commit: called with each transaction that was committed.
+
+    Attributes:
+        needs_tidying: whether ``tidy`` has anything to do.
     """
 
     def __init__(
@@ -109,6 +112,7 @@ class StoreWriter:
         self._store = opened
         self._settings = settings
         self._on_commit = on_commit
+        self.needs_tidying = False
         #: The Unix time of the last commit.
         self._at_ns = 0
         #: Whether there may be more to delete than the last call of ``trim`` has: under load history grows faster than one piece
@@ -123,10 +127,7 @@ class StoreWriter:
             transaction = self._store.transaction(group)
             self._store.write(transaction)
             self._on_commit(transaction)
-
-    @property
-    def needs_tidying(self) -> bool:
-        return self._store.needs_checkpoint or self._is_trimming or self._store.number % TRIM_EVERY == 0
+            self._look_for_tidying()
 
     def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
         with Reader.open(self._settings.directory) as reader:
@@ -137,12 +138,18 @@ class StoreWriter:
             if self._store.needs_checkpoint:
                 self._store.checkpoint()
             self._is_trimming = self._store.trim(self._settings.keep_bytes, self._settings.keep_ns, self._at_ns) > 0
+            self._look_for_tidying()
+
+    def _look_for_tidying(self) -> None:
+        """Look after each use of the store, in the thread that uses it: the event loop does not ask for sizes of files."""
+        self.needs_tidying = self._store.needs_checkpoint or self._is_trimming or self._store.number % TRIM_EVERY == 0
 
     def write(self, transaction: Transaction) -> None:
         """Write the next transaction of the journal that a standby follows. Raises:  as ``Store.write``."""
         with self._using:
             self._at_ns = int(transaction.log[1])
             self._store.write(transaction)
+            self._look_for_tidying()
 
     def follow(self, beginnings: list[Beginning]) -> None:
         """Take over the terms of the journal that a standby follows. Raises:  as ``Store.follow``."""
