@@ -52,15 +52,13 @@ def _tags(wire: si.TaggedApplication) -> _Routed:
     ],
     "access/permissions.py": [
         before(
-            "si.AllocationRequest: {",
+            "_asked(si.SetQueueQuotas",
             """
-    si.TagApplications: {
-        Role.RM: _asked(
+        _asked(
             si.TagApplications,
             "id",
             tagged=EachPartition(_asked(si.TaggedApplication, "application_id tags", partition_name=_acts_in)),
-        )
-    },
+        ),
 """,
         ),
     ],

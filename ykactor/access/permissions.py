@@ -233,6 +233,14 @@ def _wire_name(kind: type[Struct], field: str) -> str:
     return next(found.encode_name for found in structs.fields(kind) if found.name == field)
 
 
+def _message_of(row: Asked | Gate) -> type[Struct]:
+    """The message that a row is about."""
+    match row:
+        case Asked(kind=kind) | Gate(need=Asked(kind=kind)):
+            return kind
+    raise AssertionError("a gate has its message")
+
+
 #: The rights that acts of an operator need, by field; a turn asks about the queue of the application (SE-26).
 _ACT_NEEDS: dict[str, Need] = {"partition_name": _acts_in, "queue_name": _operates, "ugi": _is_absent}
 
@@ -268,71 +276,60 @@ _NODE = _asked(si.NodeInfo, "node_id action schedulable_resource", attributes=_n
 _DRAINED_NODE = _asked(si.NodeInfo, "node_id", action=_drains, attributes=_node_is_in, schedulable_resource=_is_absent)
 _CONFIGURATION = _asked(si.UpdateConfigurationRequest, "id extra_config if_checksum", config=_CONFIGURES)
 
-#: The rights that are asked, by message and role.
-TABLE: dict[type[Struct], dict[Role, Need]] = {
-    si.RegisterResourceManagerRequest: {
-        Role.RM: _asked(
+#: The rights that are asked of each role, a row for each message that it may send.
+_RIGHTS: dict[Role, tuple[Asked | Gate, ...]] = {
+    Role.RM: (
+        _asked(
             si.RegisterResourceManagerRequest,
             "id version policy_group build_info resume_from term answers_predicates wants_scheduling_states epoch",
             rm_id=_registers,
             config=_configures_if_set,
             extra_config=_configures_if_set,
         ),
-    },
-    si.DeregisterResourceManagerRequest: {Role.RM: _asked(si.DeregisterResourceManagerRequest, "id")},
-    si.NodeRequest: {
-        Role.RM: _asked(si.NodeRequest, "id", nodes=EachPartition(_NODE, _partition_of)),
-        Role.OPERATOR: _asked(si.NodeRequest, "id", nodes=Gate(_limit_of_queues, Each(_DRAINED_NODE))),
-    },
-    si.ApplicationRequest: {
-        Role.RM: _asked(
+        _asked(si.DeregisterResourceManagerRequest, "id"),
+        _asked(si.NodeRequest, "id", nodes=EachPartition(_NODE, _partition_of)),
+        _asked(
             si.ApplicationRequest,
             "id",
             new=EachPartition(_NEW_APPLICATION),
             records=EachPartition(_RECORD),
             remove=EachPartition(_REMOVAL),
-        )
-    },
-    si.AllocationRequest: {
-        Role.RM: _asked(
+        ),
+        _asked(
             si.AllocationRequest,
             "id",
             allocations=EachPartition(_ASK),
             releases=_asked(si.AllocationReleasesRequest, allocations_to_release=EachPartition(_RELEASE)),
         ),
-    },
-    si.UpdateConfigurationRequest: {
-        Role.RM: _CONFIGURATION,
-        Role.OPERATOR: _CONFIGURATION,
-    },
-    **{kind: {Role.OPERATOR: _operator_act(kind)} for kind in get_args(si.OperatorAct)},
-    si.TerminateApplication: {
-        Role.RM: _asked(si.TerminateApplication, "id application_id", partition_name=_acts_in, ugi=_claims),
-        Role.OPERATOR: _operator_act(si.TerminateApplication),
-    },
-    si.MoveApplication: {
-        Role.RM: _asked(si.MoveApplication, "id application_id queue_name", partition_name=_acts_in, ugi=_claims),
-        Role.OPERATOR: _operator_act(si.MoveApplication),
-    },
-    si.ExpectNoAllocations: {
-        Role.OPERATOR: _asked(si.ExpectNoAllocations, "id allocation_keys", partition_name=_acts_in),
-    },
-    si.ReloadConfiguration: {Role.OPERATOR: Gate(_limit_of_sight, _asked(si.ReloadConfiguration, "id"))},
-    si.ReleaseResourceManager: {
-        Role.OPERATOR: _asked(si.ReleaseResourceManager, "id forget_epoch", rm_id=Gate(_limit_of_queues)),
-    },
-    si.SetQueueQuotas: {Role.RM: _asked(si.SetQueueQuotas, "id queue_name tags", partition_name=_acts_in)},
-    si.PredicatesResponse: {Role.RM: _asked(si.PredicatesResponse, "id forget answers", partition_name=_acts_in)},
-    si.ScheduleRequest: {Role.RM: _asked(si.ScheduleRequest, "id steps")},
-    si.Subscribe: {
-        Role.READER: _asked(
+        _CONFIGURATION,
+        _asked(si.TerminateApplication, "id application_id", partition_name=_acts_in, ugi=_claims),
+        _asked(si.MoveApplication, "id application_id queue_name", partition_name=_acts_in, ugi=_claims),
+        _asked(si.SetQueueQuotas, "id queue_name tags", partition_name=_acts_in),
+        _asked(si.PredicatesResponse, "id forget answers", partition_name=_acts_in),
+        _asked(si.ScheduleRequest, "id steps"),
+    ),
+    Role.OPERATOR: (
+        _asked(si.NodeRequest, "id", nodes=Gate(_limit_of_queues, Each(_DRAINED_NODE))),
+        _CONFIGURATION,
+        *map(_operator_act, get_args(si.OperatorAct)),
+        _asked(si.ExpectNoAllocations, "id allocation_keys", partition_name=_acts_in),
+        Gate(_limit_of_sight, _asked(si.ReloadConfiguration, "id")),
+        _asked(si.ReleaseResourceManager, "id forget_epoch", rm_id=Gate(_limit_of_queues)),
+    ),
+    Role.READER: (
+        _asked(
             si.Subscribe,
             "from_ term instance pending_asks applications kinds",
             partitions=Each(_sees_partition),
             queues=Each(_sees_queue),
         ),
-    },
-    si.ReadConfiguration: {Role.READER: Gate(_limit_of_sight)},
-    si.CheckHealth: {Role.READER: Gate(_limit_of_sight)},
-    si.ReadUsage: {Role.READER: _asked(si.ReadUsage, "by first_day last_day", partitions=Each(_sees_partition))},
+        Gate(_limit_of_sight, _asked(si.ReadConfiguration)),
+        Gate(_limit_of_sight, _asked(si.CheckHealth)),
+        _asked(si.ReadUsage, "by first_day last_day", partitions=Each(_sees_partition)),
+    ),
 }
+#: The same by message and role.
+TABLE: dict[type[Struct], dict[Role, Need]] = {}
+for _role, _rows in _RIGHTS.items():
+    for _row in _rows:
+        TABLE.setdefault(_message_of(_row), {})[_role] = _row
