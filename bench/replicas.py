@@ -20,10 +20,10 @@ from bench.workloads import Workload
 from ykactor.client.connection import MessageStream, open_connection
 from ykactor.surfaces.admission.slots import TURNS_PATH
 from ykactor.wire.si.codec import MSGPACK
-from ykactor.wire.turns import Base, unpacked
+from ykactor.wire.turns import Base, Wanted, encode, unpacked
 
-#: The end of the line with which a replica says that it runs the turns of a partition from now on.
-_HAS_BEGUN = b"begins with the state"
+#: The event in the log with which a replica says that it runs the turns of a partition from now on.
+_HAS_BEGUN = b"partition_copied"
 
 
 class Replicated(Struct, frozen=True):
@@ -80,6 +80,7 @@ async def _reader(seen: _Seen, url: str, _: int) -> AsyncIterator[None]:
     """A reader of the stream that has its base, and counts from now on."""
     async with open_connection(url, TURNS_PATH, subprotocols=[MSGPACK.name]) as connection, trio.open_nursery() as nursery:
         stream = MessageStream(connection, MSGPACK)
+        await stream.send_encoded(encode(Wanted(0)))
         while not any(isinstance(message, Base) for message in unpacked(await _received(stream))):
             pass
         nursery.start_soon(_count, stream, seen)

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from ykactor.actors import turn_stream
-from ykactor.actors.commands import TurnRecord
+from ykactor.actors.commands import Publication, TurnRecord
 from ykactor.actors.journal import History, Journal
 from ykactor.actors.turn_stream import Dropped, TurnStream
 from ykactor.core.values.ids import PartitionName
-from ykactor.wire.turns import Base, EncodedTurns, Turn, TurnMessage
+from ykactor.wire.turns import Base, EncodedTurns, Facts, Turn, TurnMessage
 
 
 class Durable:
@@ -29,10 +29,13 @@ class Durable:
         stream.raise_durable(self._last)
 
 
-def add(stream: TurnStream, number: int, base: bytes | None = None) -> None:
-    """Add a turn without facts."""
+DEFAULT = PartitionName("default")
+
+
+def add(stream: TurnStream, number: int, base: bytes | None = None, facts: list[bytes] | None = None) -> None:
+    """Add a turn, by default without facts; its events begin with ten times its number."""
     turn = TurnRecord(number, number, b"{}", [], base)
-    stream.add(PartitionName("default"), turn, [])
+    stream.add(Publication(DEFAULT, [], turn), facts or [], 10 * number)
 
 
 def read(messages: list[bytes]) -> list[TurnMessage]:
@@ -71,3 +74,36 @@ async def test_large_bases_do_not_drop_a_reader(monkeypatch: pytest.MonkeyPatch)
     journal.commit(stream)
     with pytest.raises(Dropped):
         await reader.next()
+
+
+async def test_without_a_base_the_facts_are_told() -> None:
+    """A reader has all events from when it joins on: of turns that it cannot run it gets the facts, and so of no turn."""
+    journal = Durable()
+    stream = TurnStream(cast("Journal", journal), {}, EncodedTurns())
+    reader = stream.join()
+    add(stream, 4, facts=[b'[["A",{}],["B",{}]]', b'[["C",{}]]'])
+    add(stream, 5)
+    add(stream, 6, b"base", [b'[["D",{}]]'])
+    stream.add(Publication(DEFAULT, []), [b'[["E",{}]]'], 70)
+    journal.commit(stream)
+    facts, base, turn, others = read(await reader.next())
+    assert facts == Facts(DEFAULT, b'[["A",{}],["B",{}],["C",{}]]', 40)
+    assert (base, turn) == (Base(DEFAULT, b"base"), turn)
+    assert isinstance(turn, Turn)
+    assert (turn.number, turn.first_event) == (6, 60)
+    assert others == Facts(DEFAULT, b'[["E",{}]]', 70)
+
+
+async def test_a_copy_that_is_lost_needs_another_base() -> None:
+    """A reader that has lost its copy gets facts until the partition is made anew for it."""
+    journal = Durable()
+    stream = TurnStream(cast("Journal", journal), {}, EncodedTurns())
+    reader = stream.join()
+    add(stream, 4, b"base")
+    journal.commit(stream)
+    await reader.next()
+    reader.forget(DEFAULT)
+    add(stream, 5, facts=[b'[["A",{}]]'])
+    add(stream, 6, b"base")
+    journal.commit(stream)
+    assert [type(each) for each in read(await reader.next())] == [Facts, Base, Turn]

@@ -28,6 +28,7 @@ from ykactor.actors.outbox import OutboxRegistry
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.inspection.partition_status import LimitStatus, PartitionStatus
+from ykactor.core.inspection.process_status import Registration
 from ykactor.core.messages import facts as decisions
 from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.asks import Ask
@@ -40,7 +41,7 @@ from ykactor.surfaces.files.tls_files import TlsFiles
 from ykactor.surfaces.metrics.instruments import SessionCounts
 from ykactor.surfaces.net.doors import Door
 from ykactor.surfaces.sessions.peer import Limits
-from ykactor.surfaces.sessions.websocket import serve_websockets
+from ykactor.surfaces.sessions.websocket import Acting, serve_websockets
 from ykactor.wire.si.events import events
 from ykactor.wire.si.messages import EventRecord
 from ykactor.wire.si.protocol_error import ProtocolError
@@ -141,6 +142,7 @@ class FakeDaemon:
         self.manual = manual
         self.config = SchedulerConfig(partitions=(), checksum="sum", text="")
         self.terms = Terms.first()
+        self.started_ns = 0
         self.turns = None
         self.standbys = None
         self.begun = trio.Event()
@@ -181,6 +183,16 @@ class FakeDaemon:
         self.configs.append(text)
         return "sum"
 
+    @property
+    def registration(self) -> Registration | None:
+        return self.outboxes.registration
+
+    def unavailable(self, _: str) -> str:
+        return ""
+
+    async def reach(self, _: int, __: str) -> None:
+        """Wait for nothing."""
+
     async def with_groups(self, partition: str, submissions: list[messages.Submission]) -> list[messages.Submission]:
         return submissions
 
@@ -207,7 +219,8 @@ class FakeDaemon:
     ) -> None:
         """Serve websockets; ``stopped`` tells that the server has come to its end."""
         admission = Admission(self.audit, admit, host_names, in_force)
-        serve = partial(serve_websockets, stopping=self.stopping, limits=limits, counts=self.counts)
+        acting = Acting(self, self.audit)
+        serve = partial(serve_websockets, acting=acting, stopping=self.stopping, limits=limits, counts=self.counts)
         await serve([door], self, admission, task_status=task_status)
         self.stopped.set()
 

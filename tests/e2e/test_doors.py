@@ -193,7 +193,8 @@ async def test_other_machines_need_permission():
     what = "other machines can reach it, and it has no TLS and no access file"
     message = await refusal(DoorSettings((LOOPBACK, EVERYWHERE)))
     assert message.startswith("ws://0.0.0.0:")
-    assert message.endswith(f": {what}: use serve with --tls-cert and --tls-key and --access, {doors_module._INSTEAD}")
+    instead = "or listen on 127.0.0.1 or unix:PATH, or allow it with serve --insecure"
+    assert message.endswith(f": {what}: use serve with --tls-cert and --tls-key and --access, {instead}")
     assert "and it has no TLS: use serve with --tls-cert and --tls-key, or " in await refusal(
         DoorSettings((EVERYWHERE,), has_access=True)
     )

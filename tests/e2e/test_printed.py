@@ -158,7 +158,7 @@ SHOW = {
     "undrain",
 }
 #: These wait for signals, so each has a process of its own.
-PROCESSES = {"demo", "local", "run", "submit"}
+PROCESSES = {"demo", "local", "replica", "run", "submit"}
 #: Formats of ``-o`` that are not asked for otherwise.
 FORMATS = ("json", "yaml", "csv", "text", "name", "wide")
 

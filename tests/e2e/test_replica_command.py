@@ -9,23 +9,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
-import trio
 from daemon import application, asks, new_token, node, real_daemon, run_command, running_command
 from forked import Forked
-from trio.testing import MockClock, assert_checkpoints
+from trio_websocket import ConnectionClosed
 
-import ykactor
 from ykactor.client import Disconnected, RequestRefused, connect
 from ykactor.client.connection import open_connection
 from ykactor.client.login import Login
 from ykactor.client.resource_manager import ResourceManager
 from ykactor.surfaces.admission.slots import TURNS_PATH
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.cli.replica import _Command
-from ykactor.surfaces.cli.urls import Destination
-from ykactor.wire.turns import Base, Hello, Turn, unpacked
+from ykactor.wire.turns import Base, Configuration, Hello, Past, Process, Turn, Wanted, encode, unpacked
 
 ACCESS = """
 identities:
@@ -114,10 +109,13 @@ async def test_only_replicas_get_turns(tmp_path: Path) -> None:
             async with open_connection(daemon.url, TURNS_PATH, login=Login(reader)):
                 pass
         async with open_connection(daemon.url, TURNS_PATH, login=Login(copy)) as connection:
-            received: list[object] = []
+            received = unpacked(await connection.get_message())
+            assert [type(message) for message in received] == [Hello]
+            await connection.send_message(encode(Wanted(0)))
             while not any(isinstance(message, Turn) for message in received):
                 received += unpacked(await connection.get_message())
-            assert [type(message) for message in received[:3]] == [Hello, Base, Turn]
+            known = [Configuration, Process]
+            assert [kind for kind in map(type, received) if kind not in known] == [Hello, Past, Base, Turn]
     async with real_daemon() as daemon:
         with pytest.raises(Disconnected, match="503 this daemon records no turns: serve --state-dir does"):
             async with open_connection(daemon.url, TURNS_PATH):
@@ -126,30 +124,39 @@ async def test_only_replicas_get_turns(tmp_path: Path) -> None:
         assert "this daemon records no turns" in errors
 
 
-async def test_a_daemon_of_another_version_is_refused() -> None:
-    """Another version may decide otherwise, so nothing would follow from what it decides."""
-    command = _Command(Destination("ws://daemon"), 1.0, is_json=False)
-    with pytest.raises(click.ClickException, match=f"version 0.0.0, expected {ykactor.__version__}: another version may decide"):
-        await command._handle(Hello("0.0.0", "1-0"))
+async def test_a_replica_says_what_it_wants(tmp_path: Path) -> None:
+    """Another message than ``Wanted`` ends the session."""
+    async with real_daemon("--state-dir", tmp_path / "state") as daemon:
+        async with open_connection(daemon.url, TURNS_PATH) as connection:
+            await connection.get_message()
+            await connection.send_message(b"Turns!")
+            with pytest.raises(ConnectionClosed) as closed:
+                await connection.get_message()
+    assert closed.value.reason is not None
+    assert closed.value.reason.code == 1007
+    assert "expected Wanted" in str(closed.value.reason.reason)
 
 
-async def test_others_run_between_the_messages_of_one_frame() -> None:
-    """A frame may have thousands of turns: without an answer to its pings meanwhile, the daemon would end the connection."""
-    command = _Command(Destination("ws://daemon"), 1.0, is_json=False)
-    with assert_checkpoints():
-        await command._handle(Hello(ykactor.__version__, "1-0"))
+async def test_signals_end_it(tmp_path: Path) -> None:
+    """SIGTERM is the end, with exit code 0; Ctrl-C too, as of any command."""
+    async with real_daemon("--state-dir", tmp_path / "state") as daemon:
+        for number, code in ((signal.SIGTERM, 0), (signal.SIGINT, exit_codes.INTERRUPTED)):
+            async with replica_of(daemon.url) as (process, lines):
+                await lines.status(0)
+                process.send_signal(number)
+                assert await process.wait() == code
 
 
-def test_the_third_mismatch_ends_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    """Two in an hour are told, and it begins again; the third ends it with exit code 70."""
-
-    async def main() -> None:
-        command = _Command(Destination("ws://daemon"), 1.0, is_json=False)
-        for wait_s in (0, 3601, 1, 1):
-            await trio.sleep(wait_s)
-            command._on_mismatch("partition default: found turn 7, expected turn 6")
-
-    with pytest.raises(SystemExit) as ended:
-        trio.run(main, clock=MockClock(autojump_threshold=0))
-    assert ended.value.code == exit_codes.SOFTWARE
-    assert capsys.readouterr().err.count("found turn 7, expected turn 6") == 4
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--http", "0.0.0.0:0"), "use replica with --serve-tls-cert and --serve-tls-key and --access, or listen on"),
+        (("--serve-tls-cert", __file__), "found one of --serve-tls-cert and --serve-tls-key, expected both"),
+        (("--standby", "--state-dir", "new", "--ws", "127.0.0.1:0"), "found --standby with an option about readers"),
+    ],
+)
+async def test_wrong_options(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+    """SE-54: a replica that others can reach needs TLS and an access file too; its errors name its own options."""
+    async with real_daemon("--state-dir", tmp_path / "state") as daemon:
+        errors = (await run_command("replica", "--url", daemon.url, *options, expect=exit_codes.USAGE))[1]
+    assert said in errors

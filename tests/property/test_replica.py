@@ -1,4 +1,4 @@
-"""DU-19: a replica that runs the turns of a daemon decides the same, from whatever moment on it reads them."""
+"""DU-19: a replica that runs the turns of a daemon decides the same and has the same events, from whatever moment on it reads."""
 
 from __future__ import annotations
 
@@ -17,11 +17,15 @@ from test_replay import BUDGETS, scheduler_config, steps_of
 
 from ykactor.actors import partition
 from ykactor.core.config.model import SchedulerConfig
+from ykactor.core.messages.facts import Fact
+from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import finished
 from ykactor.core.values.times import NEVER
-from ykactor.sim.replica import Mismatch, Replica
+from ykactor.sim.replica import Copy, MismatchError, copied
 from ykactor.wire import queuefile
-from ykactor.wire.turns import Base, Renewed, Turn, packed, unpacked
+from ykactor.wire.history import decode_facts
+from ykactor.wire.si.events import events
+from ykactor.wire.turns import Base, Facts, Renewed, Turn, packed, unpacked
 
 
 class Readers:
@@ -29,8 +33,8 @@ class Readers:
 
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(seed)
-        self.turns = self.facts = self.bases = self.renewals = 0
-        self.mismatches: list[Mismatch] = []
+        self.turns = self.facts = self.bases = self.renewals = self.events = 0
+        self.mismatches: list[MismatchError] = []
 
     async def read(self, life: Life) -> None:
         async with trio.open_nursery() as nursery:
@@ -39,26 +43,42 @@ class Readers:
 
     async def _read(self, life: Life, begin_s: float) -> None:
         await trio.sleep(begin_s)
-        reader, replica = life.turns.join(), Replica()
+        reader, copies = life.turns.join(), dict[str, Copy]()
+        #: The number of the next event, from the first one on.
+        following = [0]
         await life.turns.make_bases()
         while True:
-            self._run(replica, packed(await reader.next()))
+            for message in unpacked(packed(await reader.next())):
+                self._handle(life, copies, message, following)
 
-    def _run(self, replica: Replica, data: bytes) -> None:
-        for message in unpacked(data):
-            match message:
-                case Base():
-                    finished(replica.begin(message))
-                    self.bases += 1
-                case Renewed():
-                    finished(replica.renew(message))
-                    self.renewals += 1
-                case Turn():
-                    before = replica.facts
-                    mismatch = replica.run(message)
-                    self.mismatches += [] if mismatch is None else [mismatch]
-                    self.turns += 1
-                    self.facts += replica.facts - before
+    def _handle(self, life: Life, copies: dict[str, Copy], message: object, following: list[int]) -> None:
+        facts, first, name = list[Fact](), 0, PartitionName("")
+        match message:
+            case Base():
+                copies[message.partition] = finished(copied(message))
+                self.bases += 1
+            case Renewed():
+                finished(copies[message.partition].renew())
+                self.renewals += 1
+            case Facts():
+                facts, first, name = decode_facts(message.facts), message.first_event, message.partition
+            case Turn():
+                try:
+                    facts = finished(copies[message.partition].run(message)).facts
+                except MismatchError as mismatch:
+                    self.mismatches.append(mismatch)
+                first, name = message.first_event, message.partition
+                self.turns += 1
+                self.facts += len(facts)
+        if not facts:
+            return
+        assert first == (following[0] or first)
+        made = list[object]()
+        for fact in facts:
+            made += events(fact, name, first + len(made))
+        assert made == [life.feed.ring.event(number) for number in range(first, first + len(made))]
+        following[0] = first + len(made)
+        self.events += len(made)
 
 
 def play(directory: Path, config: SchedulerConfig, steps: list[Step], seed: int, keep_bytes: int = NEVER) -> Readers:
@@ -77,6 +97,7 @@ def test_decides_the_same(seed: int, tmp_path: Path) -> None:
     ]
     assert sum(readers.bases for readers in found) > 1
     assert sum(readers.facts for readers in found) > 20
+    assert sum(readers.events for readers in found) > 20
 
 
 def test_decides_the_same_about_gangs_and_victims(tmp_path: Path) -> None:

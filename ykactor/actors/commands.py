@@ -181,12 +181,21 @@ class Publication(Struct, frozen=True):
     Attributes:
         turn: None if the turn is not recorded, or the facts are of none.
         ended: the keys of records that the journal deletes in the transaction of the facts.
+        first_event: the number of its first event, if another feed has given it one; None: it follows the newest one here.
     """
 
     partition: PartitionName
     facts: list[Fact]
     turn: TurnRecord | None = None
     ended: tuple[bytes, ...] = ()
+    first_event: int | None = None
+
+
+class PastEvents(Struct, frozen=True):
+    """Events to which another feed has given their numbers, from ``first_event`` on; those before it are not kept any more."""
+
+    first_event: int
+    events: list[Any]
 
 
 class PartitionSnapshot(Struct, frozen=True):
@@ -203,7 +212,7 @@ class PartitionSnapshot(Struct, frozen=True):
     cycles: dict[str, float] = {}
 
 
-FeedCommand = Publication | PartitionSnapshot
+FeedCommand = Publication | PartitionSnapshot | PastEvents
 
 
 class Connected(Struct, frozen=True):

@@ -4,6 +4,9 @@ Partitions put ``Publication``s and ``PartitionSnapshot``s into ``FeedActor.inbo
 newest in a ring buffer and then delivers the facts to the resource managers' outboxes, so that both have the same order. A
 subscriber (``Subscription``) is a cursor into the ring: it is served new events in the rounds of a ``FanOut``, and is notified
 when events that it has not read were overwritten. The feed never waits for a subscriber.
+
+A replica has a feed too, which gets publications whose events have numbers already. It may lack some of before for a while, and
+be given others twice: an event is kept if its number follows the newest one.
 """
 
 from collections import deque
@@ -15,7 +18,14 @@ from weakref import WeakValueDictionary
 import trio
 from msgspec import Struct, field, structs
 
-from ykactor.actors.commands import FeedCommand, PartitionCommand, PartitionSnapshot, Publication, TakeSnapshot
+from ykactor.actors.commands import (
+    FeedCommand,
+    PartitionCommand,
+    PartitionSnapshot,
+    PastEvents,
+    Publication,
+    TakeSnapshot,
+)
 from ykactor.actors.fan_out import FanOut
 from ykactor.actors.journal import Journal
 from ykactor.actors.mailbox import Mailbox
@@ -146,6 +156,9 @@ class FeedActor:
         inbox_max: number of commands that may wait in ``inbox``.
         is_idle: whether no partition has anything to do; subscribers give way while one has.
         journal: gets each turn; events may be read when they are durable. None: at once.
+
+    Attributes:
+        still: held while a snapshot is taken. Who publishes what has numbers holds it too, because that cannot be held back.
     """
 
     def __init__(
@@ -164,9 +177,13 @@ class FeedActor:
         self._delivery = delivery
         self._partitions = partitions
         self.journal = journal
-        #: Gets each turn behind the journal; None without a journal.
+        #: Gets each publication behind the journal; None without a journal.
         self.turns: TurnStream | None = None
-        #: The facts of the publication in progress, as the journal keeps them, and what they are about.
+        #: The number of the first event of the publication in progress, its facts as the journal keeps them, and what they are
+        #: about.
+        self._first_event = 1
+        #: The number of its next event.
+        self._following = 1
         self._encoded: list[bytes] = []
         self._names: set[str] = set()
         if journal is not None:
@@ -180,6 +197,7 @@ class FeedActor:
         self._is_publishing = False
         self._latest: FeedSnapshot | None = None
         self._snapshot_turn = trio.Lock()
+        self.still = trio.Lock()
 
     async def run(self) -> None:
         """Process commands and serve subscribers until cancelled."""
@@ -193,6 +211,8 @@ class FeedActor:
             for command in await self.inbox.take_batch(COMMANDS_MAX):
                 if isinstance(command, PartitionSnapshot):
                     self._on_partition_snapshot(command)
+                elif isinstance(command, PastEvents):
+                    self._on_past(command)
                 elif not self._hold(command):
                     facts_count = await self._on_publication(command, facts_count)
 
@@ -217,7 +237,7 @@ class FeedActor:
 
     async def _on_publication(self, publication: Publication, facts_count: int) -> int:
         """Publish, and let others run before more than ``FACTS_MAX`` facts; ``facts_count`` counts those since they ran."""
-        self._begin()
+        self._begin(publication)
         for facts in emptied(publication.facts):
             facts_count += len(facts)
             if facts_count > FACTS_MAX:
@@ -232,29 +252,43 @@ class FeedActor:
         """Publish what a round has held back."""
         while self._released:
             publication = self._released.popleft()
-            self._begin()
+            self._begin(publication)
             for facts in emptied(publication.facts):
                 self._number(publication.partition, facts)
             self._complete(publication)
 
-    def _begin(self) -> None:
+    def _begin(self, publication: Publication) -> None:
         self._is_publishing = True
+        given = publication.first_event
+        self._first_event = self._following = self.ring.sequence + 1 if given is None else given
         if self.journal is not None:
             self.journal.begin_turn()
 
     def _number(self, partition: PartitionName, facts: list[Fact]) -> None:
         """Number the events of some facts, keep them and deliver the facts."""
         events: list[EventRecordLike] = []
-        following = self.ring.sequence + 1
+        first = self._following
         for fact in facts:
-            events += self._delivery.render(fact, partition, following + len(events))
-        self.ring.keep(events, durable=self.journal is None)
+            events += self._delivery.render(fact, partition, first + len(events))
+        self._following += len(events)
+        self.ring.keep(self._new(first, events), durable=self.journal is None)
         self._delivery.deliver(partition, facts)
         if self.journal is None:
             self.fan_out.grow(self.ring.durable)
         else:
             self._encoded.append(self.journal.encode(facts))
             self._names |= self._delivery.mentioned(events)
+
+    def _new(self, first: int, events: list[EventRecordLike]) -> list[EventRecordLike]:
+        """The part of consecutive events that follows what is kept: not what is there already, nothing behind a gap."""
+        known = self.ring.sequence + 1 - first
+        return events if known == 0 else events[known:] if known > 0 else []
+
+    def _on_past(self, past: PastEvents) -> None:
+        if past.first_event > self.ring.sequence + 1:
+            self.ring.skip_to(past.first_event - 1)
+        self.ring.keep(self._new(past.first_event, past.events), durable=True)
+        self.fan_out.grow(self.ring.durable)
 
     def _complete(self, publication: Publication) -> None:
         """All facts of the publication are numbered."""
@@ -264,8 +298,8 @@ class FeedActor:
             names, self._names = self._names, set()
             if encoded or publication.turn is not None:
                 self.journal.add(self, publication, encoded, names, self.ring.sequence)
-                if self.turns is not None and publication.turn is not None:
-                    self.turns.add(publication.partition, publication.turn, encoded)
+                if self.turns is not None:
+                    self.turns.add(publication, encoded, self._first_event)
             self.journal.end_turn()
         if isinstance(publication, _Barrier):
             publication.reached.set()
@@ -331,7 +365,8 @@ class FeedActor:
     async def _take_snapshot(self, every_ask: bool) -> FeedSnapshot:
         while True:
             inboxes = dict(self._partitions)
-            round_ = await self._ask(inboxes, every_ask)
+            async with self.still:
+                round_ = await self._ask(inboxes, every_ask)
             if round_.result is not None:
                 return round_.result
             if inboxes == self._partitions:  # else a partition was removed before its turn: try again

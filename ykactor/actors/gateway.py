@@ -1,4 +1,4 @@
-"""The interface of the daemon that sessions use."""
+"""The interfaces of the daemon that sessions and the REST API use: what is read, which a replica has too, and what acts."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -16,6 +16,7 @@ from ykactor.actors.standbys import Standbys
 from ykactor.actors.turn_stream import TurnStream
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import SchedulerConfig
+from ykactor.core.inspection.process_status import Registration
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import PartitionName
@@ -36,8 +37,17 @@ class ReadConfig(Protocol):
         """
 
 
-class Gateway(Protocol):
-    """Implemented by the daemon."""
+class ConfigText(Protocol):
+    """A configuration, as readers are shown it."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def checksum(self) -> str: ...
+
+
+class ReadGateway(Protocol):
+    """The interface that readers need."""
 
     @property
     def partitions(self) -> Mapping[PartitionName, Mailbox[PartitionCommand]]:
@@ -48,16 +58,50 @@ class Gateway(Protocol):
         """The event feed."""
 
     @property
-    def outboxes(self) -> OutboxRegistry[Any]:
-        """The outbox of the registered resource manager (``wire.si`` responses)."""
-
-    @property
     def health(self) -> HealthChecks:
         """The health of the daemon."""
 
     @property
     def terms(self) -> Terms:
         """The terms of the history to which the numbers of events and messages belong."""
+
+    @property
+    def started_ns(self) -> int:
+        """The Unix time at which the daemon was started."""
+
+    @property
+    def registration(self) -> Registration | None:
+        """The resource manager that is registered; None if none is."""
+
+    def standing(self, partition: PartitionName) -> Standing:
+        """The state of a partition, and since when."""
+
+    def registry(self, partition: PartitionName) -> Registry:
+        """The owners in a partition, to be read only."""
+
+    @property
+    def config(self) -> ConfigText:
+        """The configuration in force."""
+
+    def queue_paths(self, partition: PartitionName) -> Iterable[str]:
+        """The paths of all queues of a partition."""
+
+    def now_ns(self) -> int:
+        """The current Unix time of the daemon's clock."""
+
+    def unavailable(self, partition: PartitionName) -> str:
+        """The reason for which a partition cannot be read at present, which a replica may have; "" if it can."""
+
+    async def reach(self, event: int, term: str) -> None:
+        """Wait, but not for long, until an event of a term is there: a follower may have been told of it elsewhere."""
+
+
+class Gateway(ReadGateway, Protocol):
+    """The interface that those need that act, and replicas; implemented by the daemon."""
+
+    @property
+    def outboxes(self) -> OutboxRegistry[Any]:
+        """The outbox of the registered resource manager (``wire.si`` responses)."""
 
     @property
     def turns(self) -> TurnStream | None:
@@ -75,21 +119,9 @@ class Gateway(Protocol):
     def manual(self) -> bool:
         """True if cycles run only on request (``run_steps``)."""
 
-    def standing(self, partition: PartitionName) -> Standing:
-        """The state of a partition, and since when."""
-
-    def registry(self, partition: PartitionName) -> Registry:
-        """The owners in a partition, to be read only."""
-
     @property
     def config(self) -> SchedulerConfig:
         """The configuration in force."""
-
-    def queue_paths(self, partition: PartitionName) -> Iterable[str]:
-        """The paths of all queues of a partition."""
-
-    def now_ns(self) -> int:
-        """The current Unix time of the daemon's clock."""
 
     def ahead_ns(self) -> int:
         """The time by which this clock is ahead of the corrected clock of the machine."""

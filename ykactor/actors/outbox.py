@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from itertools import count
+from itertools import count, islice
 from typing import Any, Generic, Protocol, TypeVar
 
 import trio
@@ -20,6 +20,7 @@ from ykactor.actors.commands import NOBODY, Intake, PartitionCommand
 from ykactor.actors.journal import Journal, Notices, Resumed, Stalled
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.receipts import Accepted
+from ykactor.core.inspection.process_status import Registration
 from ykactor.core.values.names import ANY, Names
 
 #: Epochs that are remembered of registrations that serve the same partitions.
@@ -72,6 +73,8 @@ class Epochs:
 #: Messages kept for a session that resumes, and their bytes.
 KEPT_MAX = 10_000
 KEPT_BYTES_MAX = 2**26
+#: Entries of what a resource manager has told of itself that are shown.
+BUILD_INFO_MAX = 64
 #: Messages that a session takes at once.
 TAKE_MAX = 256
 
@@ -350,6 +353,15 @@ class OutboxRegistry(Generic[E]):
             journal.watch(self._wake_session)
         #: Held while a session registers or handles one request, so that a request and a new registration do not interleave.
         self.turn = trio.Lock()
+
+    @property
+    def registration(self) -> Registration | None:
+        """The registered resource manager, as it is shown; None if there is none."""
+        current = self.current
+        if current is None:
+            return None
+        shown = dict(islice(current.build_info.items(), BUILD_INFO_MAX))
+        return Registration(current.rm_id, shown, current.reader is not None, current.since_ns)
 
     def renew(self, rm_id: str, encoding: E, partitions: Names = ANY) -> Outbox[E]:
         """Register anew: a new outbox that continues the numbering; unread messages of the old one are dropped (SC-141)."""

@@ -98,11 +98,16 @@ class Ring:
 
     def restore(self, events: list[EventRecordLike], last: int) -> None:
         """Take over events that are durable; the last one has the number ``last``. The ring must be empty."""
-        self._events, self._sizes = [None] * self._places, [0] * self._places
-        self.sequence = last - len(events)
-        self.lowest = self.sequence + 1
+        self.skip_to(last - len(events))
         self.keep(events, durable=True)
         self.durable = last
+
+    def skip_to(self, number: int) -> None:
+        """Go on after this number, which is higher than the newest: nothing is kept of what is before. All must be durable."""
+        self._events, self._sizes, self._bytes = [None] * self._places, [0] * self._places, 0
+        self._encoded.clear()
+        self.sequence = self.durable = number
+        self.lowest = number + 1
 
     def raise_durable(self, number: int) -> None:
         """The events up to this number may be read."""

@@ -1,7 +1,8 @@
 """The stream of turns: what a copy of the partitions elsewhere needs to run the same turns, as far as it is durable.
 
-The feed adds each turn beside the journal, in the order of the journal. Readers join at a base: a partition is made anew for them
-from its own rows, and from the turn after that they get its turns (DU-19). The daemon never waits for a reader.
+The feed adds each publication beside the journal, in the order of the journal. Readers join at a base: a partition is made anew
+for them from its own rows, and from the turn after that they get its turns (DU-19); before, they get the facts of its turns, so
+that they have all events from the moment on in which they join. The daemon never waits for a reader.
 """
 
 from __future__ import annotations
@@ -9,19 +10,22 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
+from math import inf
 from typing import NamedTuple, Protocol
 
 import trio
 
-from ykactor.actors.commands import UNHEARD, PartitionCommand, Quiesce, TurnRecord
+from ykactor.actors.commands import UNHEARD, PartitionCommand, Publication, Quiesce, TurnRecord
 from ykactor.actors.journal import Journal
 from ykactor.actors.mailbox import Mailbox
 from ykactor.core.values.ids import PartitionName
 
 #: A reader that has not taken so many bytes of turns is dropped; bases do not count.
 UNREAD_BYTES_MAX = 2**26
-#: Bases are made at most this often, for all who wait for one.
-BASES_APART_S = 60.0
+#: How long after the last ones bases are made again, for all who wait for one: for each byte of those, so that they take 0.5 % of
+#: the time, about a minute for 20,000 rows; and at least.
+BASES_APART_S_EACH = 1e-5
+BASES_APART_S_MIN = 1.0
 
 
 class TurnFormat(Protocol):
@@ -33,8 +37,11 @@ class TurnFormat(Protocol):
     def renewed(self, partition: PartitionName, /) -> bytes:
         """Encode that a partition was made anew from its own rows before its next turn."""
 
-    def turn(self, partition: PartitionName, turn: TurnRecord, facts: list[bytes], /) -> bytes:
+    def turn(self, partition: PartitionName, turn: TurnRecord, facts: list[bytes], first_event: int, /) -> bytes:
         """Encode a turn without its facts, but with their checksum."""
+
+    def facts(self, partition: PartitionName, facts: list[bytes], first_event: int, /) -> bytes:
+        """Encode the facts themselves."""
 
 
 class Dropped(Exception):
@@ -52,19 +59,26 @@ class TurnReader:
         self._grown = trio.Event()
 
     def add(self, entry: _Entry, form: TurnFormat) -> None:
-        """Add a turn, unless the reader has no base of its partition yet."""
-        name, is_first, base, message = entry
-        if is_first:
-            self._known.discard(name)  # of an earlier partition with this name
-        if base is not None and name in self._known:
-            self._put(form.renewed(name))
-        elif base is not None:
-            self._put(form.base(name, base), size=0)  # there is one for each partition, however large they are
-            self._known.add(name)
-        if name in self._known:
-            self._put(message)
+        """Add a turn, or its facts if the reader has no base of its partition yet, or facts of no turn."""
+        name, turn = entry.partition, entry.turn
+        if turn is not None and turn.number == 1:
+            self.forget(name)  # an earlier partition with this name
+        if turn is not None and turn.base is not None:
+            if name in self._known:
+                self.put(form.renewed(name))
+            else:
+                self.put(form.base(name, turn.base), size=0)  # there is one for each partition, however large they are
+                self._known.add(name)
+        if entry.message is not None and name in self._known:
+            self.put(entry.message)
+        elif entry.facts:
+            self.put(form.facts(name, entry.facts, entry.first_event))
 
-    def _put(self, message: bytes, size: int | None = None) -> None:
+    def forget(self, partition: PartitionName) -> None:
+        """The reader has no copy of the partition: it needs another base."""
+        self._known.discard(partition)
+
+    def put(self, message: bytes, size: int | None = None) -> None:
         """Keep a message, which counts as ``size`` bytes, by default as its own."""
         self._bytes += len(message) if size is None else size
         if self._bytes > UNREAD_BYTES_MAX:
@@ -89,16 +103,17 @@ class TurnReader:
 
 
 class _Entry(NamedTuple):
-    """A turn of a partition, which may be its first one; ``base`` as in ``TurnRecord``."""
+    """A publication; ``message`` is its encoded turn, if it has one."""
 
     partition: PartitionName
-    is_first: bool
-    base: bytes | None
-    message: bytes
+    turn: TurnRecord | None
+    message: bytes | None
+    facts: list[bytes]
+    first_event: int
 
 
 class TurnStream:
-    """The turns of a daemon with a journal; a reader of the journal (``journal.Reader``).
+    """The publications of a daemon with a journal; a reader of the journal (``journal.Reader``).
 
     Args:
         partitions: the inbox of every partition.
@@ -112,15 +127,25 @@ class TurnStream:
         #: The entries that are not durable yet, with their numbers.
         self._waiting: deque[tuple[int, _Entry]] = deque()
         self._last = 0
-        self._next_bases_s = 0.0
+        #: When bases were asked for the last time, and the bytes of those that were made since.
+        self._asked_s = -inf
+        self._bases_bytes = 0
 
-    def add(self, name: PartitionName, turn: TurnRecord, facts: list[bytes]) -> None:
-        """Add a turn, which the journal has got just before, with its ``facts`` as there. Costs nothing while nobody reads."""
+    def add(self, publication: Publication, facts: list[bytes], first_event: int) -> None:
+        """Add a publication, which the journal has got just before. Costs nothing while nobody reads.
+
+        Args:
+            facts: those of the publication, as the journal has them.
+            first_event: the number of its first event.
+        """
         if not self._readers:
             return
         self._last += 1
-        entry = _Entry(name, turn.number == 1, turn.base, self._form.turn(name, turn, facts))
-        self._waiting.append((self._last, entry))
+        name, turn = publication.partition, publication.turn
+        if turn is not None and turn.base is not None:
+            self._bases_bytes += len(turn.base)
+        message = None if turn is None else self._form.turn(name, turn, facts, first_event)
+        self._waiting.append((self._last, _Entry(name, turn, message, facts, first_event)))
         self._journal.follow(self, self._last)
 
     def raise_durable(self, number: int) -> None:
@@ -131,7 +156,7 @@ class TurnStream:
                 reader.add(entry, self._form)
 
     def join(self) -> TurnReader:
-        """A new reader; it gets each partition from its next base on (``make_bases``)."""
+        """A new reader; it gets all events from now on, and each partition from its next base on (``make_bases``)."""
         reader = TurnReader()
         self._readers.add(reader)
         return reader
@@ -143,13 +168,12 @@ class TurnStream:
             self._waiting.clear()
 
     async def make_bases(self) -> None:
-        """Have all partitions made anew soon, at most every ``BASES_APART_S``."""
-        wait_s = self._next_bases_s - trio.current_time()
-        if wait_s > 0:
-            await trio.sleep(wait_s)
-            if trio.current_time() < self._next_bases_s:
-                return  # another reader has asked for them meanwhile, for all
-        self._next_bases_s = trio.current_time() + BASES_APART_S
+        """Have all partitions made anew soon, but not too often."""
+        since_s = self._asked_s
+        await trio.sleep_until(since_s + max(BASES_APART_S_MIN, BASES_APART_S_EACH * self._bases_bytes))
+        if self._asked_s > since_s:
+            return  # another reader has asked for them meanwhile, for all
+        self._asked_s, self._bases_bytes = trio.current_time(), 0
         self._journal.history.ask_for_bases()
         for inbox in list(self._partitions.values()):
             with suppress(trio.ClosedResourceError):

@@ -78,6 +78,7 @@ class Terms:
 
     def __init__(self, beginnings: Sequence[Beginning]) -> None:
         self.present = beginnings[-1].term
+        self._beginnings = beginnings
         #: The beginning of the next term, by the text of each term; None for the present one.
         self._ends = dict(
             zip((str(beginning.term) for beginning in beginnings), [*beginnings[1:], None], strict=True),
@@ -87,6 +88,10 @@ class Terms:
     def first(cls) -> "Terms":
         """The terms of a daemon that keeps nothing: a new one."""
         return cls([Beginning(Term.after(0), 1, 1, 1)])
+
+    def first_events(self) -> list[tuple[str, int]]:
+        """Each term with the number of its first event, the oldest first."""
+        return [(str(beginning.term), beginning.event) for beginning in self._beginnings]
 
     def __contains__(self, term: str) -> bool:
         return term in self._ends

@@ -6,7 +6,7 @@ decisions, in whatever order trio runs their tasks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
@@ -18,28 +18,30 @@ from ykactor.core.objects.registry import Core, Exchange
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import changeover, objection
 from ykactor.core.state import wakeups
-from ykactor.core.turn.scheduler import Cores, Cycle, Ingest, Phase, Publish, SchedulerCore, without_anything
+from ykactor.core.turn.scheduler import Cores, Cycle, Ingest, Publish, SchedulerCore, Turn, without_anything
 from ykactor.core.turn.turn import Cause, CycleDue, Input, Request, TimersDue, TurnResult, turn
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.parts import PART_MAX, Steps, finished
 
-W = TypeVar("W")
 R = TypeVar("R")
-
-
-def _drive(generator: Generator[W, Any, R], carry_out: Callable[[W], Any]) -> R:
-    """Run a generator to its end and return its result, as ``actors.pauses`` does."""
-    try:
-        wanted = next(generator)
-        while True:
-            wanted = generator.send(carry_out(wanted))
-    except StopIteration as stop:
-        result: R = stop.value
-        return result
 
 
 def carry_out(generator: Exchange[R]) -> R:
     """Run a core's generator to its end and return its result; every command is carried out at once."""
-    return _drive(generator, _replies)
+    return finished(_carried_out(generator))
+
+
+def _carried_out(generator: Exchange[R]) -> Steps[R]:
+    """The same, with a pause wherever the core makes one."""
+    try:
+        sends = next(generator)
+        while True:
+            if not sends:
+                yield PART_MAX
+            sends = generator.send(_replies(sends))
+    except StopIteration as stop:
+        result: R = stop.value
+        return result
 
 
 def _replies(sends: Sequence[tuple[Core, Any]]) -> list[Any]:
@@ -50,17 +52,22 @@ def run_turn(
     cores: Cores, now_ns: int, cause: Cause, publish: Callable[[list[Fact]], object], *, confirms: bool = False
 ) -> TurnResult:
     """Run one turn of ``core.turn``; ``publish`` is called with its facts, in order."""
+    return finished(turn_in_steps(cores, turn(*cores, now_ns, cause, confirms=confirms), publish))
 
-    partition, scheduler = cores
 
-    def carry_out_phase(phase: Phase) -> Any:
-        if isinstance(phase, Ingest):
-            return carry_out(phase.input)
-        if isinstance(phase, Publish):
-            return publish(phase.facts)
-        return carry_out(scheduler.handle(phase))
-
-    return _drive(turn(partition, scheduler, now_ns, cause, confirms=confirms), carry_out_phase)
+def turn_in_steps(cores: Cores, phases: Turn[TurnResult], publish: Callable[[list[Fact]], object]) -> Steps[TurnResult]:
+    """The same for a turn that has been begun, with a pause wherever the cores make one."""
+    reply: Any = None
+    try:
+        while True:
+            phase = phases.send(reply)
+            if isinstance(phase, Publish):
+                reply = publish(phase.facts)
+            else:
+                reply = yield from _carried_out(phase.input if isinstance(phase, Ingest) else cores[1].handle(phase))
+    except StopIteration as stop:
+        result: TurnResult = stop.value
+        return result
 
 
 class DirectPartition:

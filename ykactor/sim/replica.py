@@ -1,93 +1,103 @@
-"""A replica: copies of the partitions of a daemon that run its turns as they come, each of which must decide the same (DU-19)."""
+"""A copy of a partition of a daemon that runs its turns as they come, each of which must decide the same (DU-19)."""
 
 from __future__ import annotations
 
+import traceback
+
 from msgspec import Struct
 
+from ykactor.actors.durations import TurnTimes
 from ykactor.core.messages.facts import Fact
 from ykactor.core.records.base import decode_base, partition_from, renewed
 from ykactor.core.turn.scheduler import Cores
+from ykactor.core.turn.turn import CycleDue
+from ykactor.core.turn.turn import turn as begun
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import Steps
-from ykactor.sim.direct import run_turn
+from ykactor.sim.direct import carry_out, turn_in_steps
 from ykactor.sim.replay import ends_partition
 from ykactor.wire.history import decode_cause, encode_facts
-from ykactor.wire.turns import Base, Renewed, Turn, checksum_of
+from ykactor.wire.turns import Base, Turn, checksum_of
 
 
-class Mismatch(Struct, frozen=True):
-    """A turn that was decided otherwise here, or that does not follow the one before.
+class MismatchError(Exception):
+    """A turn was decided otherwise here, or does not follow the one before, or failed; the copy is worth nothing any more."""
+
+
+class Decided(Struct, frozen=True):
+    """The facts of a turn; ``is_last``: the partition has left the configuration with it."""
+
+    facts: list[Fact]
+    is_last: bool
+
+
+class Copy:
+    """A copy.
 
     Attributes:
-        turn: as the daemon told it.
-        found: the facts of the turn here, as JSON; empty if it was not run.
-        expected_number: of the turn that follows here.
+        name: of the partition.
+        cores: they may be read between two turns, when ``settle`` was called.
+        turned_ns: the Unix time of its last turn; 0 before the first one here.
+        cycles: number of cycles that were run here.
+        times: how long its turns take here; all of a cycle counts as its plan.
     """
 
-    turn: Turn
-    found: bytes
-    expected_number: int
+    def __init__(self, cores: Cores) -> None:
+        self.name: PartitionName = cores[0].name
+        self.cores = cores
+        self.turned_ns = self.cycles = 0
+        self.times = TurnTimes()
 
-    def __str__(self) -> str:
-        """A sentence for people."""
-        turn = self.turn
-        if turn.number != self.expected_number:
-            return f"partition {turn.partition}: found turn {turn.number}, expected turn {self.expected_number}"
-        return (
+    @property
+    def turns(self) -> int:
+        """The number of the last turn."""
+        return self.cores[0].turns
+
+    def renew(self) -> Steps[None]:
+        """Make it anew from its own rows, as the daemon has done: what was known of searches is not in them."""
+        core, scheduler, _ = yield from renewed(*self.cores)
+        self.cores = core, scheduler
+
+    def settle(self) -> None:
+        """Let nodes agree with the scheduler before anybody reads them."""
+        carry_out(self.cores[0].registry.unsent.send())
+
+    def run(self, turn: Turn) -> Steps[Decided]:
+        """Run a turn.
+
+        Raises:
+            MismatchError: see there.
+            UnreadableCauseError: the cause is damaged, or of a later version.
+        """
+        if (following := self.turns + 1) != turn.number:
+            raise MismatchError(f"partition {turn.partition}: found turn {turn.number}, expected turn {following}")
+        cause, facts = decode_cause(turn.cause), list[Fact]()
+        is_cycle = isinstance(cause, CycleDue)
+        self.times.begin("plan" if is_cycle else "ingest")
+        try:
+            yield from turn_in_steps(self.cores, begun(*self.cores, turn.now_ns, cause), facts.extend)
+        except Exception as failure:
+            found = "".join(traceback.format_exception(failure))
+        else:
+            encoded = encode_facts(facts)
+            if checksum_of([encoded] if facts else []) == turn.checksum:
+                self.turned_ns = turn.now_ns
+                self.times.end()
+                if is_cycle:
+                    self.cycles += 1
+                    self.times.note_cycle(facts)
+                return Decided(facts, ends_partition(cause))
+            found = f"the facts {encoded.decode(errors='replace')}"
+        raise MismatchError(
             f"partition {turn.partition}: turn {turn.number} at {turn.now_ns} was decided otherwise here, with the cause "
-            f"{turn.cause.decode(errors='replace')} and the facts {self.found.decode(errors='replace')}"
+            f"{turn.cause.decode(errors='replace')} and {found}"
         )
 
 
-class Replica:
-    """The copies.
+def copied(base: Base) -> Steps[Copy]:
+    """The copy that begins with this state.
 
-    Attributes:
-        turns, facts: how many were run, and how many of what was decided were the same.
+    Raises:
+        UnreadableRowError, DamagedStateError: the state is damaged, or of a later version.
     """
-
-    def __init__(self) -> None:
-        self.turns = self.facts = 0
-        self._partitions: dict[PartitionName, Cores] = {}
-
-    @property
-    def partitions(self) -> list[PartitionName]:
-        """The names of the partitions of which there is a copy."""
-        return [*self._partitions]
-
-    def begin(self, base: Base) -> Steps[None]:
-        """Make a partition from its state, in place of the copy that there may be.
-
-        Raises:
-            UnreadableRowError, DamagedStateError: the state is damaged, or of a later version.
-        """
-        self._partitions[base.partition] = yield from partition_from(decode_base(base.state))
-
-    def renew(self, message: Renewed) -> Steps[None]:
-        """Make a copy anew from its own rows, as the daemon has done: what was known of searches is not in them."""
-        core, scheduler, _ = yield from renewed(*self._partitions[message.partition])
-        self._partitions[message.partition] = core, scheduler
-
-    def run(self, turn: Turn) -> Mismatch | None:
-        """Run a turn. After a mismatch there is no copy of its partition any more.
-
-        Raises:
-            UnreadableCauseError: the cause is damaged, or of a later version.
-        """
-        cores = self._partitions[turn.partition]
-        if (following := cores[0].turns + 1) != turn.number:
-            return self._differs(Mismatch(turn, b"", following))
-        cause, facts = decode_cause(turn.cause), list[Fact]()
-        run_turn(cores, turn.now_ns, cause, facts.extend)
-        found = encode_facts(facts)
-        if checksum_of([found] if facts else []) != turn.checksum:
-            return self._differs(Mismatch(turn, found, following))
-        self.turns += 1
-        self.facts += len(facts)
-        if ends_partition(cause):
-            del self._partitions[turn.partition]
-        return None
-
-    def _differs(self, mismatch: Mismatch) -> Mismatch:
-        del self._partitions[mismatch.turn.partition]
-        return mismatch
+    return Copy((yield from partition_from(decode_base(base.state))))

@@ -1,18 +1,22 @@
-"""The messages of ``/v1/turns``: what a replica needs to run the turns of a daemon (DU-19).
+"""The messages of ``/v1/turns``: what a replica needs to run the turns of a daemon and to show what it shows (DU-19).
 
-A websocket message is a list of these messages in msgpack, compressed with zlib. The first one is ``Hello``.
+A websocket message is a list of these messages in msgpack, compressed with zlib. The first one is ``Hello``. Each event is in one
+of three: in a ``Turn``, which has it when it is run; in ``Facts``; or in ``Past``. A replica sends ``Wanted``, not compressed.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import msgspec
 from msgspec import Struct
 
+from ykactor.core.inspection.process_status import Registration
+from ykactor.core.messages.states import PartitionState
 from ykactor.core.values.ids import PartitionName
+from ykactor.wire.si.messages import EventRecord
 
 #: Of compression: more saves few bytes and costs much more time.
 _LEVEL = 1
@@ -26,11 +30,14 @@ class Hello(_Message, frozen=True):
     """The daemon; another version may decide otherwise.
 
     Attributes:
-        term: to which the numbers of events belong.
+        terms: of its history, the oldest first; each with the number of its first event. The last one is the present.
+        started_ns, now_ns: the Unix times at which it was started, and at which this was sent.
     """
 
     version: str
-    term: str
+    terms: list[tuple[str, int]]
+    started_ns: int
+    now_ns: int
 
 
 class Base(_Message, frozen=True):
@@ -54,6 +61,7 @@ class Turn(_Message, frozen=True):
         now_ns: the Unix time of the turn.
         cause: for ``wire.history.decode_cause``.
         checksum: CRC-32 of its facts, as ``wire.history.encode_facts`` makes them.
+        first_event: the number of its first event; without events, of the one that comes next.
     """
 
     partition: PartitionName
@@ -61,12 +69,67 @@ class Turn(_Message, frozen=True):
     now_ns: int
     cause: bytes
     checksum: int
+    first_event: int
 
 
-TurnMessage = Hello | Base | Renewed | Turn
+class Facts(_Message, frozen=True):
+    """Facts of no turn, or of a turn that this replica cannot run: it has no base of the partition yet.
+
+    Attributes:
+        facts: for ``wire.history.decode_facts``.
+        first_event: as of ``Turn``.
+    """
+
+    partition: PartitionName
+    facts: bytes
+    first_event: int
+
+
+class Past(_Message, frozen=True):
+    """Events of before; the daemon has none any more between those of ``Wanted`` and the first one."""
+
+    first_event: int
+    events: list[EventRecord]
+
+
+class Process(_Message, frozen=True):
+    """The status of the daemon beside its partitions, as readers are shown it; sent at first, and when it has changed.
+
+    Attributes:
+        partitions: by name, in their order: the state, and since when.
+        registration: the resource manager; None if none is registered.
+        problems: what keeps the daemon from serving, a sentence each.
+    """
+
+    partitions: Mapping[PartitionName, tuple[PartitionState, int]]
+    registration: Registration | None
+    problems: list[str]
+
+
+class Configuration(_Message, frozen=True):
+    """The configuration in force; sent at first, and when there is another one."""
+
+    text: str
+    checksum: str
+
+
+class Wanted(_Message, frozen=True):
+    """The only message of a replica: the first one, and again when it has lost a copy.
+
+    Attributes:
+        after_event: the number of the newest event that it has; what follows is sent again, as far as it is still kept.
+        lost: the partition of which it needs another base; "" for none.
+    """
+
+    after_event: int
+    lost: str = ""
+
+
+TurnMessage = Hello | Base | Renewed | Turn | Facts | Past | Process | Configuration
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(list[TurnMessage])
+_WANTED = msgspec.msgpack.Decoder(Wanted)
 
 
 class UnreadableTurnsError(Exception):
@@ -95,14 +158,30 @@ class EncodedTurns:
         """Encode that a partition was made anew from its own rows before its next turn."""
         return encode(Renewed(partition))
 
-    def turn(self, partition: PartitionName, turn: Recorded, facts: list[bytes]) -> bytes:
+    def turn(self, partition: PartitionName, turn: Recorded, facts: list[bytes], first_event: int) -> bytes:
         """Encode a turn with the checksum of its facts, which are in any number of JSON arrays."""
-        return encode(Turn(partition, turn.number, turn.now_ns, turn.cause, checksum_of(facts)))
+        return encode(Turn(partition, turn.number, turn.now_ns, turn.cause, checksum_of(facts), first_event))
+
+    def facts(self, partition: PartitionName, facts: list[bytes], first_event: int) -> bytes:
+        """Encode the facts themselves."""
+        return encode(Facts(partition, b"[%b]" % b",".join([memoryview(part)[1:-1] for part in facts]), first_event))
 
 
-def encode(message: TurnMessage) -> bytes:
-    """One message, for ``packed``."""
+def encode(message: TurnMessage | Wanted) -> bytes:
+    """One message, for ``packed``; ``Wanted`` is sent as it is."""
     return _ENCODER.encode(message)
+
+
+def decode_wanted(data: str | bytes) -> Wanted:
+    """The message of a replica.
+
+    Raises:
+        UnreadableTurnsError: it is another one.
+    """
+    try:
+        return _WANTED.decode(data if isinstance(data, bytes) else b"")
+    except msgspec.DecodeError as error:
+        raise UnreadableTurnsError(f"found a message that cannot be read: {error}, expected Wanted") from None
 
 
 def packed(messages: list[bytes]) -> bytes:

@@ -25,7 +25,7 @@ from ykactor.access.limits import Limits
 from ykactor.access.model import Role
 from ykactor.actors.clock import Clock
 from ykactor.core.values.times import NEVER, S_NS
-from ykactor.surfaces.admission.audit import Audit
+from ykactor.surfaces.admission.audit import AuditLog
 from ykactor.surfaces.admission.caller import Caller, Cookie
 from ykactor.surfaces.admission.slots import Slot, Slots
 from ykactor.surfaces.files.access_file import AccessFile
@@ -183,7 +183,7 @@ class AccessWatcher(FileWatcher):
         audit: where changes are told; set by the daemon.
     """
 
-    audit: Audit | None = None
+    audit: AuditLog | None = None
     refusal = ""
 
     def __init__(self, file: AccessFile, clock: Clock) -> None:

@@ -16,7 +16,7 @@ from ykactor.access.credentials import Credentials, NotAuthenticatedError, PageR
 from ykactor.access.limits import Limits
 from ykactor.access.model import Role
 from ykactor.core.messages.acts import Act
-from ykactor.surfaces.admission.audit import UNKNOWN, Audit
+from ykactor.surfaces.admission.audit import UNKNOWN, AuditLog
 from ykactor.surfaces.admission.caller import Admit, Caller
 from ykactor.surfaces.admission.session_limits import InputMemory
 from ykactor.surfaces.admission.slots import ConnectionSlots
@@ -72,7 +72,7 @@ class Admission:
 
     def __init__(
         self,
-        audit: Audit,
+        audit: AuditLog,
         admit: Admit | None = None,
         host_names: Collection[str] = (),
         in_force: Callable[[], Limits] = Limits,

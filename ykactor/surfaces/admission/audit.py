@@ -81,51 +81,17 @@ class Acting(Struct):
     after: str
 
 
-class Audit:
-    """Publishes what is done and refused, and logs it.
+class AuditLog:
+    """Logs what is refused, and what changes in watched files: all that a replica does, which has no events of its own.
 
     Args:
-        partitions: the running ones; the events are in the first.
         now_ns: the present Unix time.
-        rows: what the daemon keeps; an act that has begun is there until it is told (SE-73).
     """
 
-    def __init__(
-        self,
-        feed: FeedActor,
-        partitions: Mapping[PartitionName, Mailbox[PartitionCommand]],
-        now_ns: Callable[[], int],
-        rows: DaemonRows,
-    ) -> None:
-        self._feed = feed
-        self._partitions = partitions
+    def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
-        self._rows = rows
-        self._begun = 0
         self._sums: dict[_Key, _Sum] = {}
         self._grown = trio.Event()
-
-    # ---- what is done
-
-    @asynccontextmanager
-    async def acting(self, by: Caller, act: Act, target: str, before: str = "", after: str = "") -> AsyncIterator[Acting]:
-        """Do something within the block, which is then told. A block that raises an exception has done nothing.
-
-        If the daemon ends meanwhile, the next one tells that this may have been done.
-
-        Args:
-            before, after: what it changes; the block may set ``after`` when it knows more.
-        """
-        self._begun += 1
-        doing, fact = Acting(after), self._fact(by, act, target, before, after)
-        key = self._rows.begin_act(self._begun, structs.replace(fact, refusal=_INTERRUPTED))
-        try:
-            yield doing
-        except Exception:
-            self._rows.forget_act(key)
-            raise
-        await self._tell(structs.replace(fact, at_ns=self._now_ns(), after=_cut(doing.after)), key)
-        await self._feed.published(self._partition())
 
     async def changed_file(self, act: Act, path: Path, before: str, after: str) -> None:
         """Tell that another content of a file is in force; nobody knows who has written it."""
@@ -142,18 +108,6 @@ class Audit:
     async def standbys_changed(self, path: Path, before: str, after: str) -> None:
         """Tell that the journal at a path goes on without the standbys that it should have, or with them again."""
         await self.changed_file(Act.STANDBY, path, before, after)
-
-    async def durable(self) -> None:
-        """Wait until all that was told and published before is durable."""
-        await self._feed.published(self._partition())
-        if self._feed.journal is not None:
-            await self._feed.journal.flushed()
-
-    async def tell_interrupted(self, acts: Mapping[bytes, Audited]) -> None:
-        """Tell the acts that the daemon before this one has begun and not told."""
-        for key, fact in acts.items():
-            await self._tell(fact, key)
-            await self._feed.published(self._partition())
 
     # ---- what is refused
 
@@ -200,8 +154,7 @@ class Audit:
                 continue
             fact = structs.replace(found.newest, times=found.times)
             found.times, found.due_s = 0, now_s + SUM_S
-            if self._feed.journal is not None:
-                await self._feed.journal.room()
+            await self._room()
             await self._tell(fact)
 
     # ---- telling
@@ -210,11 +163,76 @@ class Audit:
         who = self._now_ns(), by.identity.name, by.origin, by.role, act
         return Audited(*who, _cut(target), _cut(before), _cut(after), _cut(refusal))
 
-    async def _tell(self, fact: Audited, *begun: bytes) -> None:
-        """Tell a fact. The row of a begun act ends in its transaction: the journal never has both of them, and never neither."""
+    async def _room(self) -> None:
+        """Wait until a refusal may be told."""
+
+    async def _tell(self, fact: Audited) -> None:
         shown = structs.asdict(fact)
         del shown["at_ns"]
         log_event(log, logging.WARNING if fact.refusal else logging.INFO, "audited", **shown)
+
+
+class Audit(AuditLog):
+    """Publishes what is done and refused, and logs it.
+
+    Args:
+        partitions: the running ones; the events are in the first.
+        now_ns: the present Unix time.
+        rows: what the daemon keeps; an act that has begun is there until it is told (SE-73).
+    """
+
+    def __init__(
+        self,
+        feed: FeedActor,
+        partitions: Mapping[PartitionName, Mailbox[PartitionCommand]],
+        now_ns: Callable[[], int],
+        rows: DaemonRows,
+    ) -> None:
+        super().__init__(now_ns)
+        self._feed = feed
+        self._partitions = partitions
+        self._rows = rows
+        self._begun = 0
+
+    @asynccontextmanager
+    async def acting(self, by: Caller, act: Act, target: str, before: str = "", after: str = "") -> AsyncIterator[Acting]:
+        """Do something within the block, which is then told. A block that raises an exception has done nothing.
+
+        If the daemon ends meanwhile, the next one tells that this may have been done.
+
+        Args:
+            before, after: what it changes; the block may set ``after`` when it knows more.
+        """
+        self._begun += 1
+        doing, fact = Acting(after), self._fact(by, act, target, before, after)
+        key = self._rows.begin_act(self._begun, structs.replace(fact, refusal=_INTERRUPTED))
+        try:
+            yield doing
+        except Exception:
+            self._rows.forget_act(key)
+            raise
+        await self._tell(structs.replace(fact, at_ns=self._now_ns(), after=_cut(doing.after)), key)
+        await self._feed.published(self._partition())
+
+    async def durable(self) -> None:
+        """Wait until all that was told and published before is durable."""
+        await self._feed.published(self._partition())
+        if self._feed.journal is not None:
+            await self._feed.journal.flushed()
+
+    async def tell_interrupted(self, acts: Mapping[bytes, Audited]) -> None:
+        """Tell the acts that the daemon before this one has begun and not told."""
+        for key, fact in acts.items():
+            await self._tell(fact, key)
+            await self._feed.published(self._partition())
+
+    async def _room(self) -> None:
+        if self._feed.journal is not None:
+            await self._feed.journal.room()
+
+    async def _tell(self, fact: Audited, *begun: bytes) -> None:
+        """Tell a fact. The row of a begun act ends in its transaction: the journal never has both of them, and never neither."""
+        await super()._tell(fact)
         await self._feed.inbox.put(Publication(self._partition(), [fact], ended=begun))
 
     def _partition(self) -> PartitionName:

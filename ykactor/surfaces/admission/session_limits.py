@@ -9,7 +9,7 @@ from typing import Protocol
 from ykactor.access.limits import Limits
 from ykactor.core.messages.acts import Act
 from ykactor.core.messages.submissions import exceeded
-from ykactor.surfaces.admission.audit import Audit
+from ykactor.surfaces.admission.audit import AuditLog
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.pacing import TokenBucket
 from ykactor.surfaces.log.logs import LimitedLog
@@ -34,7 +34,7 @@ class SessionLimits:
         path: what the caller connected to, for log and audit.
     """
 
-    def __init__(self, caller: Caller, audit: Audit, path: str, counts: SessionCounts, bytes_max: int | None = None) -> None:
+    def __init__(self, caller: Caller, audit: AuditLog, path: str, counts: SessionCounts, bytes_max: int | None = None) -> None:
         self._caller = caller
         self._audit = audit
         self.path = path

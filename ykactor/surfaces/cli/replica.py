@@ -1,44 +1,60 @@
-"""``ykactor replica``: runs the turns of a daemon as they come, and compares; or keeps its journal, as a standby."""
+"""``ykactor replica``: runs the turns of a daemon, compares, and answers readers; or keeps its journal, as a standby."""
 
 from __future__ import annotations
 
-import random
-from collections import deque
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 import trio
 from msgspec import Struct, to_builtins
 
-import ykactor
-from ykactor.actors.clock import system_ns
-from ykactor.actors.pauses import checkpoint, drive
-from ykactor.client.connection import MessageStream, alongside, open_connection
-from ykactor.client.errors import Disconnected
+from ykactor.actors.clock import Clock, system_ns
 from ykactor.client.login import Login
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
-from ykactor.core.values.times import S_NS
-from ykactor.core.values.words import plural
-from ykactor.sim.replica import Replica
-from ykactor.surfaces.admission.slots import TURNS_PATH
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.cells import time_text
-from ykactor.surfaces.cli.options import Number, text_or_json
+from ykactor.surfaces.cli.options import (
+    ADDRESS,
+    EXISTING_DIRECTORY,
+    EXISTING_FILE,
+    Number,
+    grouped,
+    log_level_option,
+    text_or_json,
+)
+from ykactor.surfaces.cli.serve import (
+    TlsOptions,
+    follow_access,
+    follow_tls,
+    prepare_descriptors,
+    read_access,
+    read_tls,
+)
 from ykactor.surfaces.cli.standby import keep_standby
-from ykactor.surfaces.cli.state_options import Keeping, StateDirectory, keeping_options
+from ykactor.surfaces.cli.state_options import Keeping, StateDirectory, keeping_options, obstacle
 from ykactor.surfaces.cli.terminal import on_one_line, say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
-from ykactor.wire.history import UnreadableCauseError
-from ykactor.wire.si.codec import MSGPACK
-from ykactor.wire.turns import Base, Hello, Renewed, Turn, TurnMessage, UnreadableTurnsError, unpacked
+from ykactor.surfaces.daemon.reports import checks_of_files
+from ykactor.surfaces.files.watcher import FileWatcher
+from ykactor.surfaces.log.logs import LOG_CLOSE_S, STANDARD_ERROR, LogWriter, configure
+from ykactor.surfaces.net.doors import Address, DoorError, DoorOptions, DoorSettings, open_doors
+from ykactor.surfaces.replica.following import Following, MismatchesError, OtherVersionError
+from ykactor.surfaces.replica.replica import OtherHistoryError, Replica
+from ykactor.surfaces.replica.serving import Services, ServiceSettings
+from ykactor.wire.history import HistoryError, UnreadableCauseError
+from ykactor.wire.turns import UnreadableTurnsError
 
-#: So many mismatches within so many seconds end the command: another one would say nothing new.
-MISMATCHES_MAX = 3
-WITHIN_S = 3600.0
-#: The first and the longest pause before another attempt to connect.
-PAUSE_FIRST_S = 0.2
-PAUSE_MAX_S = 10.0
+if TYPE_CHECKING:  # need libraries that take 0.1 s to load
+    from ykactor.surfaces.files.access_file import AccessFile
+    from ykactor.surfaces.files.tls_files import TlsFiles
+
+_OPTIONS = DoorOptions("replica", "--serve-tls-cert and --serve-tls-key", "--access", "--serve-insecure")
 
 
 class Status(Struct, rename="camel"):
@@ -51,7 +67,7 @@ class Status(Struct, rename="camel"):
     """
 
     at_ns: int
-    partitions: list[str]
+    partitions: Sequence[str]
     turns: int = 0
     facts: int = 0
     lag_seconds: float | None = None
@@ -64,8 +80,73 @@ class Status(Struct, rename="camel"):
         return f"{time_text(self.at_ns)} {copies}: {self.turns} turns, {self.facts} facts as decided by the daemon{lag}"
 
 
+class Serving(Struct, frozen=True):
+    """The options about what is served, and to whom."""
+
+    addresses: tuple[Address, ...] = ()
+    http: tuple[Address, ...] = ()
+    access_path: Path | None = None
+    serve_tls_cert: Path | None = None
+    serve_tls_key: Path | None = None
+    serve_insecure: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.serve_tls_cert is None) != (self.serve_tls_key is None):
+            raise click.UsageError("found one of --serve-tls-cert and --serve-tls-key, expected both")
+
+    def tls(self) -> TlsFiles | None:
+        """The files of TLS, or the end of the command."""
+        return read_tls(TlsOptions(self.serve_tls_cert, self.serve_tls_key, None), self.access_path is not None)
+
+    def doors(self, files: _Files) -> DoorSettings:
+        """The addresses to listen on, and how."""
+        has_access = files.access is not None
+        insecure = self.serve_insecure
+        return DoorSettings(
+            self.addresses, http=self.http, has_access=has_access, is_insecure=insecure, tls=files.tls, options=_OPTIONS
+        )
+
+
+class _Files(NamedTuple):
+    access: AccessFile | None
+    tls: TlsFiles | None
+
+
 @click.command()
 @daemon_options
+@click.option(
+    "--http",
+    type=ADDRESS,
+    metavar="HOST:PORT|unix:PATH",
+    multiple=True,
+    help="Where the REST API, metrics and the page are served; repeatable.",
+)
+@click.option(
+    "--ws",
+    "addresses",
+    type=ADDRESS,
+    metavar="HOST:PORT|unix:PATH",
+    multiple=True,
+    help="Where followers connect; repeatable.",
+)
+@click.option(
+    "--access",
+    "access_path",
+    type=EXISTING_FILE,
+    help="The access file, which says who may read what. Default: users of this machine may read.",
+)
+@click.option(
+    "--serve-tls-cert", type=EXISTING_FILE, help="Encrypt the TCP connections of readers with this certificate, in PEM."
+)
+@click.option("--serve-tls-key", type=EXISTING_FILE, help="The key of that certificate, in PEM.")
+@click.option(
+    "--serve-insecure", is_flag=True, help="Listen where other machines can connect, even without TLS or without an access file."
+)
+@click.option(
+    "--host-name", "host_names", multiple=True, metavar="NAME", help="A further name of this machine, as of ykactor serve."
+)
+@click.option("--metrics-old-names", "has_old_metrics", is_flag=True, help="Also show metrics with old names, as ykactor serve.")
+@click.option("--web-root", type=EXISTING_DIRECTORY, help="The files of a web UI, as of ykactor serve.")
 @click.option(
     "--every",
     "every_s",
@@ -83,12 +164,27 @@ class Status(Struct, rename="camel"):
 @click.option("--state-dir", type=StateDirectory(), help="The directory of a standby, which is new, or has followed this daemon.")
 @keeping_options
 @text_or_json("json: JSON Lines.")
-def command(daemon: Destination, every_s: float, is_standby: bool, state_dir: Path | None, keeping: Keeping, output: str) -> None:
-    """Run the turns of the daemon as they come, each with its recorded cause, and compare what was decided, until Ctrl-C.
+@log_level_option("The least severe lines that are written to the log, which goes to standard error.")
+@grouped("settings", ServiceSettings)
+@grouped("serving", Serving)
+def command(
+    daemon: Destination,
+    serving: Serving,
+    settings: ServiceSettings,
+    every_s: float,
+    is_standby: bool,
+    state_dir: Path | None,
+    keeping: Keeping,
+    output: str,
+    log_level: str,
+) -> None:
+    """Run the turns of the daemon as they come, each with its recorded cause, compare what was decided, and answer readers.
 
-    The daemon needs --state-dir, and this command the same version and the role replica. It begins with the state of each
-    partition, which the daemon makes anew for it, at most once a minute. It begins again after a lost connection, and after a
-    turn that was decided otherwise, which is printed on standard error; the third of these in an hour ends it with exit code 70.
+    With --http it serves the REST API, metrics and the page as the daemon does, with --ws followers: who acts has to go to the
+    daemon. The daemon needs --state-dir, and this command the same version and the role replica. It begins with the state of each
+    partition, which the daemon makes anew for it, at most once a minute; until then a partition cannot be read (503). It begins
+    again after a lost connection, and with a partition of which a turn was decided otherwise, which is in the log; the third of
+    these in an hour ends it with exit code 70. SIGTERM or Ctrl-C ends it.
 
     With --standby it has each transaction of the daemon on its own disk as soon as the daemon has it. It begins with a copy of
     what it lacks, and goes on after a lost connection. When the daemon is gone, 'ykactor serve' goes on in this directory.
@@ -96,111 +192,86 @@ def command(daemon: Destination, every_s: float, is_standby: bool, state_dir: Pa
     if is_standby != (state_dir is not None):
         raise click.UsageError("found one of --standby and --state-dir, expected both or none")
     if state_dir is not None:
+        if serving != Serving() or settings != ServiceSettings():
+            raise click.UsageError("found --standby with an option about readers, which a standby does not answer")
         keep_standby(daemon, keeping.settings(state_dir), every_s, is_json=output == "json")
         return
-    daemon.run(_Command(daemon, every_s, is_json=output == "json").run)
+    prepare_descriptors()
+    files = _Files(read_access(serving.access_path), serving.tls())
+    writer = LogWriter(STANDARD_ERROR)
+    configure(log_level, writer)
+    try:
+        daemon.run(_run, daemon, serving.doors(files), settings, files, partial(_report, every_s, output == "json"))
+    except* DoorError as errors:
+        raise obstacle(exit_codes.first_of(errors)) from None
+    finally:
+        writer.close(LOG_CLOSE_S)
 
 
-class _MismatchError(Exception):
-    """A turn was decided otherwise, so the replica has to begin again."""
+async def _run(
+    daemon: Destination,
+    where: DoorSettings,
+    settings: ServiceSettings,
+    files: _Files,
+    report: Callable[[Following], Awaitable[None]],
+) -> None:
+    """Follow the daemon and serve readers until a signal ends it; Ctrl-C raises ``KeyboardInterrupt`` then.
+
+    Raises:
+        Disconnected, RequestRefused: as ``Following.run``.
+        DoorError: it cannot listen where it should.
+        ClickException, SystemExit: what comes cannot be run, or is decided otherwise again and again.
+    """
+    clock = Clock.of_the_system()
+    access, tls = follow_access(files.access, clock), follow_tls(files.tls, clock)
+    watchers: list[FileWatcher] = [watcher for watcher in (access, tls) if watcher is not None]
+    replica = Replica(daemon.url, clock, lambda: checks_of_files(watchers))
+    following = Following(replica, Login(**daemon.login()))
+    services, stopping, received = Services(replica, following, settings, access, tls), trio.Event(), set[int]()
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals, _ending():
+        async with open_doors(where) as doors, trio.open_nursery() as nursery:
+            nursery.start_soon(replica.run)
+            nursery.start_soon(report, following)
+            nursery.start_soon(_handle_signals, signals, watchers, stopping, received)
+            nursery.start_soon(following.run)
+            if doors:
+                await services.run(doors, stopping)
+            await stopping.wait()
+            nursery.cancel_scope.cancel()
+    if signal.SIGINT in received:
+        raise KeyboardInterrupt
 
 
-class _Command:
-    """One run of the command."""
+@contextmanager
+def _ending() -> Iterator[None]:
+    """Gives the errors by which a replica ends their exit codes."""
+    try:
+        yield
+    except* MismatchesError:
+        raise SystemExit(exit_codes.SOFTWARE) from None
+    except* OtherHistoryError as errors:
+        raise exit_codes.Unavailable(str(exit_codes.first_of(errors))) from None
+    except* (OtherVersionError, UnreadableTurnsError, UnreadableCauseError, HistoryError) as errors:
+        raise click.ClickException(str(exit_codes.first_of(errors))) from None
+    except* (UnreadableRowError, DamagedStateError) as errors:
+        raise click.ClickException(str(exit_codes.first_of(errors))) from None
 
-    def __init__(self, daemon: Destination, every_s: float, *, is_json: bool) -> None:
-        self._daemon = daemon
-        self._login = Login(**daemon.login())
-        self._every_s = every_s
-        self._is_json = is_json
-        self._replica = Replica()
-        #: What earlier connections have run.
-        self._status = Status(0, [])
-        #: The times of the newest mismatches.
-        self._mismatched: deque[float] = deque(maxlen=MISMATCHES_MAX)
-        self._is_connected = False
-        self._pause_s = PAUSE_FIRST_S
 
-    async def run(self) -> None:
-        """Follow the daemon until cancelled.
+async def _handle_signals(
+    signals: AsyncIterator[int], watchers: Iterable[FileWatcher], stopping: trio.Event, received: set[int]
+) -> None:
+    async for number in signals:
+        received.add(number)
+        if number != signal.SIGHUP:
+            stopping.set()
+        else:
+            for watcher in watchers:
+                watcher.reload()
 
-        Raises:
-            Disconnected: there was no connection yet. RequestRefused: the daemon does not let this one in.
-            ClickException, SystemExit: what comes cannot be run, or is decided otherwise again and again.
-        """
-        async with alongside(self._report):
-            while True:
-                try:
-                    await self._follow()
-                except Disconnected as lost:
-                    if not self._is_connected:
-                        raise
-                    say(f"the connection is lost: {lost}", err=True)
-                except _MismatchError as otherwise:
-                    self._on_mismatch(str(otherwise))
-                self._take_stock()
-                await trio.sleep(self._pause_s * random.uniform(0.5, 1))
-                self._pause_s = min(2 * self._pause_s, PAUSE_MAX_S)
 
-    async def _follow(self) -> None:
-        """Follow the daemon over one connection."""
-        url, names = self._daemon.url, [MSGPACK.name]
-        async with open_connection(url, TURNS_PATH, login=self._login, subprotocols=names) as connection:
-            stream = MessageStream(connection, MSGPACK)
-            while True:
-                data = await stream.receive()
-                assert isinstance(data, bytes), "the subprotocol is msgpack"
-                with exit_codes.ending(UnreadableTurnsError, UnreadableCauseError, UnreadableRowError, DamagedStateError):
-                    for message in unpacked(data):
-                        await self._handle(message)
-
-    async def _handle(self, message: TurnMessage) -> None:
-        """Handle one of many messages; others run meanwhile, or the daemon would get no answer to its pings."""
-        await checkpoint()
-        match message:
-            case Hello(version=version, term=term):
-                if version != ykactor.__version__:
-                    raise click.ClickException(
-                        f"{self._daemon.url}: found a daemon of version {version}, expected {ykactor.__version__}: "
-                        "another version may decide otherwise"
-                    )
-                self._is_connected, self._pause_s = True, PAUSE_FIRST_S
-                say(f"connected to {self._daemon.url}, in term {term}", err=True)
-            case Base(partition=name):
-                await drive(self._replica.begin(message))
-                say(f"begins with the state of partition {name}: {plural(len(message.state), 'byte')}", err=True)
-            case Renewed():
-                await drive(self._replica.renew(message))
-            case Turn():
-                mismatch = self._replica.run(message)
-                if mismatch is not None:
-                    raise _MismatchError(str(mismatch))
-                self._status.lag_seconds = (system_ns() - message.now_ns) / S_NS
-
-    def _on_mismatch(self, text: str) -> None:
-        """Tell of a mismatch; ends the command if there are too many."""
-        say(text, err=True)
-        self._status.mismatches += 1
-        self._mismatched.append(trio.current_time())
-        if len(self._mismatched) == MISMATCHES_MAX and trio.current_time() - self._mismatched[0] < WITHIN_S:
-            raise SystemExit(exit_codes.SOFTWARE)
-
-    def _take_stock(self) -> None:
-        """Count what the replica of the last connection has run, and begin without partitions."""
-        self._status.turns += self._replica.turns
-        self._status.facts += self._replica.facts
-        self._replica = Replica()
-
-    async def _report(self) -> None:
-        while True:
-            await trio.sleep(self._every_s)
-            status, replica = self._status, self._replica
-            found = Status(
-                system_ns(),
-                [*replica.partitions],
-                status.turns + replica.turns,
-                status.facts + replica.facts,
-                status.lag_seconds,
-                status.mismatches,
-            )
-            say(on_one_line(to_builtins(found)) if self._is_json else str(found))
+async def _report(every_s: float, is_json: bool, following: Following) -> None:
+    """Say how far it is, until cancelled."""
+    while True:
+        await trio.sleep(every_s)
+        found = Status(system_ns(), following.partitions, following.turns, following.facts, following.lag_s, following.mismatches)
+        say(on_one_line(to_builtins(found)) if is_json else str(found))

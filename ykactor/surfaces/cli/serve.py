@@ -221,7 +221,7 @@ def command(
     has_access, state_dir = settings.access_path is not None, settings.state_dir
     if standbys.standbys and state_dir is None:
         raise click.UsageError("found --standbys without --state-dir, expected both: standbys keep what is there")
-    tls = _read_tls(tls_options, has_access)
+    tls = read_tls(tls_options, has_access)
     prepare_descriptors()
     with lacking():
         config = None if config_file is None else _first_config(config_file)
@@ -303,7 +303,7 @@ def make_daemon(
 ) -> Daemon:
     """A daemon that goes on from this state; ``config`` as in ``Daemon``."""
     clock = clock_after(None if state is None else state.recovered)
-    access_watcher, tls_watcher = _follow(access, clock), _follow_tls(tls, clock)
+    access_watcher, tls_watcher = follow_access(access, clock), follow_tls(tls, clock)
     if state is None:
         return Daemon(config, settings, clock, access=access_watcher, tls=tls_watcher)
     journal = state.journal(clock.now_ns)
@@ -321,7 +321,7 @@ def read_access(path: Path | None) -> AccessFile | None:
         return AccessFile(path)
 
 
-def _read_tls(options: TlsOptions, has_access: bool) -> TlsFiles | None:
+def read_tls(options: TlsOptions, has_access: bool) -> TlsFiles | None:
     """The files of TLS, or the end of the command."""
     cert, key, client_ca = options.tls_cert, options.tls_key, options.tls_client_ca
     if (cert is None) != (key is None):
@@ -336,7 +336,8 @@ def _read_tls(options: TlsOptions, has_access: bool) -> TlsFiles | None:
         return TlsFiles(cert, key, client_ca)
 
 
-def _follow(file: AccessFile | None, clock: Clock) -> AccessWatcher | None:
+def follow_access(file: AccessFile | None, clock: Clock) -> AccessWatcher | None:
+    """A watcher of the access file; None without one."""
     if file is None:
         return None
     from ykactor.surfaces.admission.access_control import AccessWatcher
@@ -344,7 +345,8 @@ def _follow(file: AccessFile | None, clock: Clock) -> AccessWatcher | None:
     return AccessWatcher(file, clock)
 
 
-def _follow_tls(files: TlsFiles | None, clock: Clock) -> TlsWatcher | None:
+def follow_tls(files: TlsFiles | None, clock: Clock) -> TlsWatcher | None:
+    """A watcher of the files of TLS; None without them."""
     if files is None:
         return None
     from ykactor.surfaces.daemon.tls_watcher import TlsWatcher

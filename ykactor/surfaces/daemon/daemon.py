@@ -32,6 +32,7 @@ from ykactor.actors.turn_stream import TurnStream
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.inspection.pending_asks import waiting_asks
+from ykactor.core.inspection.process_status import Registration
 from ykactor.core.messages.facts import ConfigurationChanged, Fact
 from ykactor.core.messages.submissions import RefuseConfig, Reset, Submission
 from ykactor.core.objects.registry import Registry
@@ -61,7 +62,7 @@ from ykactor.surfaces.metrics.instruments import Instruments
 from ykactor.surfaces.net.doors import HTTP, WS, Door
 from ykactor.surfaces.net.systemd import EXTENSION_S, Notifier, feed_watchdog
 from ykactor.surfaces.sessions.pending import late_answer
-from ykactor.surfaces.sessions.websocket import serve_websockets
+from ykactor.surfaces.sessions.websocket import Acting, serve_websockets
 from ykactor.wire import queuefile
 from ykactor.wire.history import encode_cause
 from ykactor.wire.si import messages as si
@@ -187,6 +188,7 @@ class Daemon:
             self._supervisor = Supervisor(clock, self.feed.inbox.give, incidents, reserves=settings.reserves)
         self._settings = settings
         self._clock = clock
+        self.started_ns = clock.now_ns()
         self._file_config = config
         self._recovered = recovered
         in_force = recovered.config if recovered is not None else config or queuefile.load("")
@@ -216,6 +218,11 @@ class Daemon:
     def config(self) -> SchedulerConfig:
         """The configuration in force."""
         return self._reloading.config
+
+    @property
+    def registration(self) -> Registration | None:
+        """The resource manager that is registered (``ReadGateway.registration``)."""
+        return self.outboxes.registration
 
     def reading_config(self, text: str, if_checksum: str = "", rm_id: str = "") -> AbstractAsyncContextManager[ReadConfig]:
         """Read a configuration, for the use within the block (``Gateway.reading_config``)."""
@@ -258,6 +265,13 @@ class Daemon:
     def queue_paths(self, partition: PartitionName) -> list[str]:
         """The paths of all queues of a partition (``Gateway.queue_paths``)."""
         return [*self.registry(partition).queues]
+
+    def unavailable(self, _: PartitionName) -> str:
+        """Nothing: a partition that is stopped shows its state (``ReadGateway.unavailable``)."""
+        return ""
+
+    async def reach(self, _: int, __: str) -> None:
+        """Wait for nothing: no follower knows of an event before the daemon (``ReadGateway.reach``)."""
 
     def waiting(self) -> list[tuple[AllocationKey, QueuePath, str]]:
         """The pending asks of all partitions: key, queue and reason. To be called between two cycles, or after ``run``."""
@@ -310,7 +324,8 @@ class Daemon:
             inner.start_soon(self.audit.run, name="audit")
             async with trio.open_nursery() as edge:
                 admission = self._admission(inner)
-                serve = partial(serve_websockets, _for(WS, doors), self, admission, stopping=stopping)
+                acting = Acting(self, self.audit)
+                serve = partial(serve_websockets, _for(WS, doors), self, admission, acting=acting, stopping=stopping)
                 await edge.start(partial(serve, counts=self._instruments.sessions), name="websockets")
                 await self._start_partitions(inner)
                 inner.start_soon(feed_watchdog, notifier, self._progress, self._has_no_work, name="watchdog")

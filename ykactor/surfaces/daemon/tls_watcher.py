@@ -13,7 +13,7 @@ from ykactor.access import moments
 from ykactor.actors.clock import Clock
 from ykactor.core.values.times import DAY_NS, S_NS
 from ykactor.core.values.words import plural
-from ykactor.surfaces.admission.audit import Audit
+from ykactor.surfaces.admission.audit import AuditLog
 from ykactor.surfaces.files.tls_files import TlsFileError, TlsFiles
 from ykactor.surfaces.files.watcher import SHORTAGES, FileWatcher, TryAgainError
 from ykactor.surfaces.log.logs import get_logger, log_event
@@ -28,7 +28,7 @@ class TlsWatcher(FileWatcher):
         audit: where that is told; set by the daemon.
     """
 
-    audit: Audit | None = None
+    audit: AuditLog | None = None
     refusal = ""
 
     def __init__(self, files: TlsFiles, clock: Clock) -> None:

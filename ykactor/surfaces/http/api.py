@@ -30,12 +30,10 @@ class Api:
 
     Args:
         published: what they publish.
-        started_ns: when the daemon was started, Unix time.
     """
 
-    def __init__(self, published: Published, started_ns: int) -> None:
+    def __init__(self, published: Published) -> None:
         self._published = published
-        self._started_ns = started_ns
 
     # ---- cluster and partitions
 
@@ -48,7 +46,7 @@ class Api:
         build = {} if view_for(request) is not None else self._published.build_information
         return [
             types.Cluster(
-                start_time=self._started_ns,
+                start_time=self._published.gateway.started_ns,
                 rm_build_information=[build] if build else [],
                 partition=name,
                 cluster_name="ykactor",

@@ -11,8 +11,7 @@ from msgspec import structs
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from ykactor.actors.gateway import Gateway
-from ykactor.core.config.model import SchedulerConfig
+from ykactor.actors.gateway import ConfigText, ReadGateway
 from ykactor.surfaces.files.config_loader import LOAD_S, is_small, load_config
 from ykactor.surfaces.files.helper_process import HelperProcessError, in_helper_process
 from ykactor.surfaces.http.app import check_sees_all, view_for
@@ -40,7 +39,7 @@ class Configuration:
 
     def __init__(self, published: Published) -> None:
         self._published = published
-        self._gateway: Gateway = published.gateway
+        self._gateway: ReadGateway = published.gateway
         self._validating = trio.Lock()
         self._validations = 0
 
@@ -85,7 +84,7 @@ class Configuration:
         return types.Verdict(allowed=True, checksum=checksum, checksum_match=checksum == self._gateway.config.checksum)
 
 
-async def _page(config: SchedulerConfig, form: str) -> Page:
+async def _page(config: ConfigText, form: str) -> Page:
     data = config.text.encode()
     if is_small(config.text):
         return Page(200, [_written(data, config.checksum, form)])

@@ -15,7 +15,7 @@ from msgspec import Raw
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ykactor.actors.gateway import Gateway
+from ykactor.actors.gateway import ReadGateway
 from ykactor.actors.selection import Batch, EventFilter, Format
 from ykactor.actors.subscription import Message, Missed, Subscription
 from ykactor.core.values.parts import in_parts
@@ -51,7 +51,7 @@ class Events:
         stopping: set when the daemon stops.
     """
 
-    def __init__(self, gateway: Gateway, stopping: trio.Event) -> None:
+    def __init__(self, gateway: ReadGateway, stopping: trio.Event) -> None:
         self._gateway = gateway
         self._stopping = stopping
         self._streams = Slots("streams", lambda: fitting(STREAMS_MAX))

@@ -88,8 +88,8 @@ class Metrics:
             if not found:
                 self._asked.add(inbox)
             await answered.wait()
-        if found and isinstance(found[0], Exception):
-            raise found[0]
+            if isinstance(found[0], Exception):
+                raise found[0]
         return found[0] if found else None
 
 

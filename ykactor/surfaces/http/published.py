@@ -6,7 +6,6 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Hashable, ItemsView, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from math import inf
 from typing import Any
 
@@ -16,7 +15,7 @@ from starlette.responses import Response
 
 from ykactor.access.view import View
 from ykactor.actors.commands import read_partition
-from ykactor.actors.gateway import Gateway
+from ykactor.actors.gateway import ReadGateway
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.partition import PartitionCore
@@ -33,8 +32,6 @@ from ykactor.wire.rest.codec import Item, encode, list_parts, object_parts
 
 #: A partition that waits for the disk answers nothing.
 ANSWER_S = 30
-#: Entries of what a resource manager has told of itself that are shown.
-_BUILD_MAX = 64
 NO_PARTITION, NO_QUEUE = "Partition not found", "Queue not found"
 #: What a reading returns: one payload, the encoded items of a list, or None if there is no such object.
 Reading = Callable[[Look], Any]
@@ -43,7 +40,7 @@ Reading = Callable[[Look], Any]
 class Published:
     """The pages of all partitions."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: ReadGateway) -> None:
         self.gateway = gateway
         self._pages = Pages()
         self._loop = LoopLoad()
@@ -59,14 +56,14 @@ class Published:
     @property
     def cluster_id(self) -> str:
         """The resource manager that is registered; "" without one."""
-        current = self.gateway.outboxes.current
-        return "" if current is None else current.rm_id
+        registered = self.gateway.registration
+        return "" if registered is None else registered.rm_id
 
     @property
     def build_information(self) -> dict[str, str]:
         """The build information of the registered resource manager, and its id; {} without one."""
-        current = self.gateway.outboxes.current
-        return {} if current is None else {**dict(islice(current.build_info.items(), _BUILD_MAX)), "rmId": current.rm_id}
+        registered = self.gateway.registration
+        return {} if registered is None else {**registered.build_info, "rmId": registered.rm_id}
 
     def partitions(self, request: Request) -> list[PartitionName]:
         """The partitions that the caller may read."""
@@ -78,6 +75,8 @@ class Published:
         name = PartitionName(request.path_params["partition"])
         if name not in self.partitions(request):
             raise RefusedError(404, NO_PARTITION)
+        if why := self.gateway.unavailable(name):
+            raise _unavailable(why)
         return name
 
     def registry(self, request: Request) -> Registry:
@@ -182,12 +181,20 @@ class Published:
         with trio.move_on_after(ANSWER_S), suppress(trio.ClosedResourceError, trio.BrokenResourceError):
             if inbox is not None:
                 return await read_partition(inbox, partial(_reading, read, view, meter))
-        raise _no_answer(partition) if partition in self.gateway.partitions else RefusedError(404, NO_PARTITION)
+        if partition not in self.gateway.partitions:
+            raise RefusedError(404, NO_PARTITION)
+        if why := self.gateway.unavailable(partition):
+            raise _unavailable(why)
+        raise _no_answer(partition)
 
 
 def _age(pages: Sequence[Page]) -> dict[str, str]:
     """The header with the age of the oldest page in whole seconds; none without pages."""
     return {"Age": str(int(max(page.age_s for page in pages)))} if pages else {}
+
+
+def _unavailable(why: str) -> RefusedError:
+    return RefusedError(503, why, {"Retry-After": "2"})
 
 
 def _no_answer(partition: PartitionName) -> RefusedError:

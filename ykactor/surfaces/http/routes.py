@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from ykactor import __version__
 from ykactor.access.model import Role
-from ykactor.actors.gateway import Gateway
+from ykactor.actors.gateway import ReadGateway
 from ykactor.surfaces.http import parameters
 from ykactor.surfaces.http.api import Api
 from ykactor.surfaces.http.app import Endpoint, Route
@@ -151,9 +151,9 @@ class Services:
         websockets: where they are.
     """
 
-    def __init__(self, gateway: Gateway, sources: Sources, stopping: trio.Event, websockets: Websockets) -> None:
+    def __init__(self, gateway: ReadGateway, sources: Sources, stopping: trio.Event, websockets: Websockets) -> None:
         published = Published(gateway)
-        self.api = Api(published, gateway.now_ns())
+        self.api = Api(published)
         self.events = Events(gateway, stopping)
         self.history = History(published)
         self.configuration = Configuration(published)

@@ -14,7 +14,8 @@ from starlette.routing import BaseRoute, Mount
 from starlette.types import Scope
 from trio.lowlevel import Abort, RaiseCancelT, Task
 
-from ykactor.actors.gateway import Gateway
+from ykactor.access.model import Role
+from ykactor.actors.gateway import ReadGateway
 from ykactor.surfaces.admission.admission import Admission
 from ykactor.surfaces.admission.listener import AcceptedConnection, Listener
 from ykactor.surfaces.http.app import application
@@ -176,7 +177,7 @@ class ReadinessBatch:
 
 async def serve_rest(
     doors: Sequence[Door],
-    gateway: Gateway,
+    gateway: ReadGateway,
     admission: Admission,
     sources: Sources,
     *,
@@ -191,7 +192,8 @@ async def serve_rest(
         sources: of metrics.
         web_root: a directory with the files of a web UI for ``/``, where our page is otherwise.
     """
-    websockets = Websockets([door.url for door in doors if door.service == WS])
+    roles = frozenset(Role) if sources.following is None else frozenset((Role.READER, Role.METRICS))
+    websockets = Websockets([door.url for door in doors if door.service == WS], roles)
     services = Services(gateway, sources, stopping, websockets)
     files: Sequence[BaseRoute] = page_routes(websockets, "/", "/ui", "/ui/")
     if web_root is not None:  # the UI there shares the login of our page (SE-98)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ykactor.access.model import Role
 from ykactor.surfaces.admission.admission import host_of, own_page
 from ykactor.surfaces.admission.caller import Cookie
 from ykactor.surfaces.http.app import caller_of
@@ -28,9 +30,11 @@ class Websockets:
 
     Args:
         urls: of all websocket doors: ``ws://HOST:PORT``, ``wss://HOST:PORT`` or ``unix:PATH``.
+        roles: those that are served here.
     """
 
-    def __init__(self, urls: Sequence[str]) -> None:
+    def __init__(self, urls: Sequence[str], roles: AbstractSet[Role] = frozenset(Role)) -> None:
+        self._roles = roles
         url = next((url for url in urls if not url.startswith(UNIX)), "")
         self._scheme, self._port = url.partition(":")[0], url.rpartition(":")[2]
 
@@ -62,7 +66,7 @@ class Websockets:
         caller = caller_of(request)
         return types.Session(
             name=caller.identity.name,
-            roles=sorted(caller.identity.roles),
+            roles=sorted(caller.identity.roles & self._roles),
             websockets=self.url(request),
             is_logged_in=caller.is_logged_in,
         )

@@ -6,15 +6,15 @@ import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from ykactor import __version__
 from ykactor.access.model import Role
+from ykactor.actors.durations import TurnTimes
 from ykactor.actors.feed import FeedActor
-from ykactor.actors.gateway import Gateway
+from ykactor.actors.gateway import ReadGateway
 from ykactor.actors.journal import Journal
 from ykactor.actors.mailbox import Mailbox
-from ykactor.actors.partition import PartitionActor
 from ykactor.actors.subscription import Subscription
 from ykactor.core.messages.kinds import AboveMaxCause
 from ykactor.core.values.ids import PartitionName
@@ -29,13 +29,41 @@ from ykactor.surfaces.metrics.series import NAMES_MAX
 ABOVE_MAX = 100
 
 
+class Working(Protocol):
+    """A partition that runs turns."""
+
+    @property
+    def cycles(self) -> int: ...
+    @property
+    def times(self) -> TurnTimes: ...
+
+
+class Following(Protocol):
+    """The progress of a replica.
+
+    Attributes:
+        is_connected: whether it has a connection to it.
+        turns, mismatches: how many turns it has run, and how many of them were decided otherwise.
+        lag_s: how long after the daemon the last one was run, in seconds; None before the first one.
+    """
+
+    @property
+    def is_connected(self) -> bool: ...
+    @property
+    def turns(self) -> int: ...
+    @property
+    def mismatches(self) -> int: ...
+    @property
+    def lag_s(self) -> float | None: ...
+
+
 def add_build(to: Exposition) -> None:
     """Add what runs."""
     build = to.gauge("ykactor_build_info", "Always 1; the labels say what runs.")
     build.add(1, labels(version=__version__, python=platform.python_version()))
 
 
-def add_partitions(to: Exposition, actors: Mapping[PartitionName, PartitionActor]) -> None:
+def add_partitions(to: Exposition, actors: Mapping[PartitionName, Working]) -> None:
     """Add how partitions work."""
     cycles = to.counter("ykactor_cycles_total", "Cycles: attempts to place what is pending.")
     phases = to.histogram("ykactor_turn_phase_seconds", "Time of the phases of turns; other tasks may have run meanwhile.")
@@ -85,7 +113,7 @@ def add_counts(to: Exposition, counts: FactCounts, queues_count: int) -> None:
     to.gauge("ykactor_metrics_queues_other", "Queues that share the series of the queue other.").add(without)
 
 
-def add_actors(to: Exposition, gateway: Gateway) -> None:
+def add_actors(to: Exposition, gateway: ReadGateway) -> None:
     """Add mailboxes, the feed and the journal."""
     waiting = to.gauge("ykactor_mailbox_messages", "Messages that are not taken yet.")
     senders = to.gauge("ykactor_mailbox_senders_waiting", "Tasks that wait for room.")
@@ -138,6 +166,17 @@ def add_sessions(to: Exposition, counts: SessionCounts) -> None:
     for role in (Role.RM, Role.OPERATOR, Role.READER, Role.REPLICA):
         family.add(counts.open[role], labels(role=role))
     to.counter("ykactor_session_waits_total", "How often a websocket was not read because of its limits.").add(counts.waits)
+
+
+def add_following(to: Exposition, following: Following) -> None:
+    """Add how a replica follows its daemon."""
+    name = "ykactor_replica_"
+    to.gauge(f"{name}connected", "1 if the replica is connected to its daemon.").add(int(following.is_connected))
+    to.counter(f"{name}turns_total", "Turns of the daemon that the replica has run.").add(following.turns)
+    to.counter(f"{name}mismatches_total", "Turns that the replica has decided otherwise.").add(following.mismatches)
+    lag = to.gauge(f"{name}lag_seconds", "How long after the daemon the replica has run the last turn.")
+    if following.lag_s is not None:
+        lag.add(following.lag_s)
 
 
 def add_certificate(to: Exposition, expires_s: float) -> None:

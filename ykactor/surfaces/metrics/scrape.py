@@ -12,8 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ykactor.actors.clock import system_ns
-from ykactor.actors.gateway import Gateway
-from ykactor.actors.partition import PartitionActor
+from ykactor.actors.gateway import ReadGateway
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import Steps
 from ykactor.core.values.times import S_NS
@@ -29,13 +28,15 @@ class Sources(Struct, frozen=True):
     Attributes:
         has_old_names: see ``yunikorn.add_queues``.
         expires_s: the Unix time at which the certificate of the daemon expires, in seconds; None without TLS.
+        following: how a replica follows its daemon; None for the daemon itself.
     """
 
-    gateway: Gateway
-    actors: Mapping[PartitionName, PartitionActor]
+    gateway: ReadGateway
+    actors: Mapping[PartitionName, own.Working]
     instruments: Instruments
     has_old_names: bool
     expires_s: Callable[[], float] | None = None
+    following: own.Following | None = None
 
 
 def scrape(sources: Sources, figures: Sequence[PartitionFigures]) -> Steps[list[bytes]]:
@@ -58,6 +59,8 @@ def scrape(sources: Sources, figures: Sequence[PartitionFigures]) -> Steps[list[
     own.add_actors(to, sources.gateway)
     own.add_loop(to, instruments.loop)
     own.add_sessions(to, instruments.sessions)
+    if sources.following is not None:
+        own.add_following(to, sources.following)
     if sources.expires_s is not None:
         own.add_certificate(to, sources.expires_s())
     add_process(to)

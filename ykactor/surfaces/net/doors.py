@@ -31,9 +31,6 @@ log = get_logger(__name__)
 
 #: What is served: websockets, and the REST API. Also the names of systemd's sockets, of options and of schemes.
 WS, HTTP = "ws", "http"
-#: What a door can lack, and the options of ``serve`` that give it.
-_TLS, _ACCESS = ("TLS", "--tls-cert and --tls-key"), ("access file", "--access")
-_INSTEAD = "or listen on 127.0.0.1 or unix:PATH, or allow it with serve --insecure"
 
 
 class DoorError(Exception):
@@ -66,6 +63,15 @@ class UnixAddress(NamedTuple):
 Address = TcpAddress | UnixAddress
 
 
+class DoorOptions(Struct, frozen=True):
+    """The command that listens, and its options for what a door can lack."""
+
+    command: str = "serve"
+    tls: str = "--tls-cert and --tls-key"
+    access: str = "--access"
+    insecure: str = "--insecure"
+
+
 class DoorSettings(Struct, frozen=True):
     """The addresses to listen on, and how.
 
@@ -76,6 +82,7 @@ class DoorSettings(Struct, frozen=True):
         has_access: whether there is an access file.
         is_insecure: whether the daemon may listen on a network without TLS and an access file.
         tls: for all TCP sockets.
+        options: how errors name them.
     """
 
     addresses: tuple[Address, ...]
@@ -85,6 +92,7 @@ class DoorSettings(Struct, frozen=True):
     is_insecure: bool = False
     http: tuple[Address, ...] = ()
     tls: TlsFiles | None = None
+    options: DoorOptions = DoorOptions()
 
 
 class DoorKind(StrEnum):
@@ -232,16 +240,18 @@ def _problem(address: Address, service: str, error: OSError) -> DoorError:
 
 def _check(doors: list[Door], settings: DoorSettings) -> None:
     """Refuse a door that other machines reach and that lacks TLS or an access file, unless it is wanted so (SE-54)."""
+    wanted = settings.options
     for door in doors:
-        lacking = [_TLS] if door.tls is None else []
+        lacking = [("TLS", wanted.tls)] if door.tls is None else []
         if not settings.has_access:
-            lacking.append(_ACCESS)
+            lacking.append(("access file", wanted.access))
         if door.kind is not DoorKind.NETWORK or not lacking:
             continue
         what = f"other machines can reach it, and it has no {' and no '.join(name for name, _ in lacking)}"
         if not settings.is_insecure:
             options = " and ".join(options for _, options in lacking)
-            raise RefusedDoorError(f"{door.url}: {what}: use serve with {options}, {_INSTEAD}")
+            instead = f"or listen on 127.0.0.1 or unix:PATH, or allow it with {wanted.command} {wanted.insecure}"
+            raise RefusedDoorError(f"{door.url}: {what}: use {wanted.command} with {options}, {instead}")
         log_event(log, logging.WARNING, "listens_insecurely", address=door.url, reason=what)
 
 

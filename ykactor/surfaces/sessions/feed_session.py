@@ -16,7 +16,7 @@ from ykactor.access.model import normal_queue
 from ykactor.access.view import View, view_of
 from ykactor.actors.commands import read_partition
 from ykactor.actors.feed import SnapshotError
-from ykactor.actors.gateway import Gateway
+from ykactor.actors.gateway import ReadGateway
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.selection import Batch, EventFilter, Format
 from ykactor.actors.subscription import Message, Missed, Reached, Subscription, Unread
@@ -28,7 +28,7 @@ from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import Steps, in_parts
 from ykactor.core.values.times import DAY_NS
-from ykactor.surfaces.admission.audit import Audit
+from ykactor.surfaces.admission.audit import AuditLog
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.net.frames import PART_BYTES, Frames, FrameStore
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
@@ -78,7 +78,7 @@ class FeedSession:
         form: the same for all sessions with this encoding (``event_formats``).
     """
 
-    def __init__(self, peer: Peer, gateway: Gateway, form: Format, caller: Caller, audit: Audit) -> None:
+    def __init__(self, peer: Peer, gateway: ReadGateway, form: Format, caller: Caller, audit: AuditLog) -> None:
         self.peer = peer
         self._caller = caller
         self._audit = audit
@@ -234,6 +234,8 @@ class FeedSession:
 
     async def _begin(self, request: si.Subscribe) -> si.Snapshot | si.Bookmark:
         """The message with the sequence number after which events follow: a snapshot or a bookmark."""
+        if isinstance(request.from_, int):
+            await self._gateway.reach(request.from_, request.term or request.instance)
         match request.from_:
             case "now":
                 return self._bookmark(self._feed.ring.durable)
@@ -257,6 +259,8 @@ class FeedSession:
 
     async def _snapshot(self, every_ask: bool) -> si.Snapshot:
         view = self._view
+        if why := next(filter(None, map(self._gateway.unavailable, self._gateway.partitions)), ""):
+            raise ProtocolError("UNAVAILABLE", why if view is None else _NO_SNAPSHOT, "from")
         try:
             snapshot = await self._feed.snapshot(every_ask=every_ask)
         except SnapshotError as error:
@@ -273,11 +277,10 @@ class FeedSession:
 
     def _resource_manager(self) -> si.RegisteredResourceManager | None:
         """The resource manager that is registered at present; None if there is none."""
-        current = self._gateway.outboxes.current
-        if current is None:
+        found = self._gateway.registration
+        if found is None:
             return None
-        is_connected = current.reader is not None
-        return si.RegisteredResourceManager(rm_id=current.rm_id, connected=is_connected, since=current.since_ns)
+        return si.RegisteredResourceManager(rm_id=found.rm_id, connected=found.is_connected, since=found.since_ns)
 
     def _bookmark(self, sequence: int) -> si.Bookmark:
         term = str(self._gateway.terms.present)
@@ -336,7 +339,7 @@ class EncodedUsage(Struct, tag_field="type", tag="Usage"):
 
 
 async def read_usage(
-    gateway: Gateway, view: View | None, request: si.ReadUsage, encode: Callable[[Struct], bytes]
+    gateway: ReadGateway, view: View | None, request: si.ReadUsage, encode: Callable[[Struct], bytes]
 ) -> EncodedUsage:
     """The answer, of what ``view`` shows; encoded a part at a time, because applications can be many.
 
@@ -378,7 +381,7 @@ def _day(text: str, path: str) -> int:
     return moments.unix_ns(moment) // DAY_NS
 
 
-def _partitions(gateway: Gateway, view: View | None, request: si.ReadUsage) -> list[PartitionName]:
+def _partitions(gateway: ReadGateway, view: View | None, request: si.ReadUsage) -> list[PartitionName]:
     """The partitions that count, each once."""
     seen = {name.lower(): name for name in gateway.partitions if view is None or view.shows_partition(name)}
     for number, wanted in enumerate(request.partitions):
@@ -388,7 +391,7 @@ def _partitions(gateway: Gateway, view: View | None, request: si.ReadUsage) -> l
     return [seen[name] for name in dict.fromkeys(map(str.lower, request.partitions))] or [*seen.values()]
 
 
-async def _sums(gateway: Gateway, partition: PartitionName, view: View | None, columns: list[Column], days: range) -> Sums:
+async def _sums(gateway: ReadGateway, partition: PartitionName, view: View | None, columns: list[Column], days: range) -> Sums:
     read = partial(_read, columns, days, (lambda _: True) if view is None else view.shows_queue)
     try:
         with trio.move_on_after(ANSWER_S):

@@ -1,68 +1,156 @@
-"""The session of a replica: it gets the turns of all partitions from a base of each on, as far as they are durable."""
+"""The session of a replica: it gets all events, and the turns of each partition from a base on, as far as they are durable."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+from typing import cast
 
 import trio
 
 import ykactor
 from ykactor.actors.gateway import Gateway
-from ykactor.actors.turn_stream import Dropped, TurnReader
+from ykactor.actors.turn_stream import Dropped, TurnReader, TurnStream
+from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.parts import PART_MAX
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.peer import STALLED, Peer
 from ykactor.wire.si.codec import MSGPACK
-from ykactor.wire.turns import Hello, encode, packed
+from ykactor.wire.si.messages import EventRecord
+from ykactor.wire.turns import (
+    Configuration,
+    Hello,
+    Past,
+    Process,
+    UnreadableTurnsError,
+    Wanted,
+    decode_wanted,
+    encode,
+    packed,
+)
 
 #: Messages that have more bytes are compressed in a thread.
 _LARGE_BYTES = 2**18
+#: How often it is looked whether the daemon shows something else beside its partitions.
+LOOK_S = 1.0
+#: The close code of a replica that sends what it may not (RFC 6455: "invalid data").
+_INVALID = 1007
 
 
 class TurnsSession:
-    """Sends turns, whatever the subprotocol is, in the form of ``wire.turns``. Messages of the peer have no effect."""
+    """Sends turns, whatever the subprotocol is, in the form of ``wire.turns``."""
 
     def __init__(self, peer: Peer, gateway: Gateway) -> None:
         self.peer = peer
         self._gateway = gateway
-        #: Around waiting for turns; cancelled by ``stop``.
-        self._waiting = trio.CancelScope()
+        #: Held while a message is sent.
+        self._sending = trio.Lock()
+        #: Set when the replica wants a base.
+        self._wants_base = trio.Event()
+        #: Around everything; cancelled by ``stop``.
+        self._serving = trio.CancelScope()
         peer.encoding = MSGPACK
-        peer.settle()
 
     def stop(self) -> None:
         """Send no more turns."""
-        self._waiting.cancel()
+        self._serving.cancel()
 
     async def run(self) -> None:
         """Serve the replica until the connection ends or ``stop`` is called."""
         turns = self._gateway.turns
         assert turns is not None, "the handshake was refused without"
-        reader = turns.join()
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._listen, nursery.cancel_scope)
-                nursery.start_soon(turns.make_bases)
-                with self._waiting, suppress(ConnectionClosedError):
-                    await self._serve(reader)
-                nursery.cancel_scope.cancel()
-        finally:
-            turns.leave(reader)
+        with self._serving:
+            await self._greet()
+            wanted = await self._wanted()
+            self.peer.settle()
+            reader = turns.join()
+            try:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._make_bases, turns)
+                    await self._begin(reader, wanted)
+                    for work in (self._listen, self._serve):
+                        nursery.start_soon(work, reader)
+                    nursery.start_soon(self._look)
+            finally:
+                turns.leave(reader)
 
-    async def _listen(self, session: trio.CancelScope) -> None:
-        with suppress(ConnectionClosedError):
-            while True:
-                await self.peer.receive()
-        session.cancel()
+    async def _greet(self) -> None:
+        gateway = self._gateway
+        hello = Hello(ykactor.__version__, gateway.terms.first_events(), gateway.started_ns, gateway.now_ns())
+        await self._send([encode(hello)])
+
+    # ---- what the replica wants
+
+    async def _listen(self, reader: TurnReader) -> None:
+        while True:
+            await self._begin(reader, await self._wanted())
+
+    async def _wanted(self) -> Wanted:
+        try:
+            return decode_wanted(await self.peer.receive())
+        except UnreadableTurnsError as error:
+            await self.peer.drop(_INVALID, str(error))
+            raise ConnectionClosedError from None
+
+    async def _begin(self, reader: TurnReader, wanted: Wanted) -> None:
+        """Send the events that the replica lacks, and then bases of what it has no copy of; nothing else comes between."""
+        async with self._sending:
+            reader.forget(PartitionName(wanted.lost))
+            await self._send_past(wanted.after_event)
+        self._wants_base.set()
+
+    async def _make_bases(self, turns: TurnStream) -> None:
+        while True:
+            await self._wants_base.wait()
+            self._wants_base = trio.Event()
+            await turns.make_bases()
+
+    async def _send_past(self, after: int) -> None:
+        """Send the events up to those that come with turns: what was numbered before the replica has joined is durable then."""
+        feed = self._gateway.feed
+        await feed.published(next(iter(self._gateway.partitions)))
+        if feed.journal is not None:
+            await feed.journal.flushed()
+        following, newest = after + 1, feed.ring.durable
+        while True:
+            first = max(following, feed.ring.lowest)
+            numbers = range(first, min(newest + 1, first + PART_MAX))
+            events = [cast("EventRecord", feed.ring.event(number)) for number in numbers]
+            await self._send_now([encode(Past(first, events))])
+            following = first + len(events)
+            if following > newest:
+                return
+
+    # ---- what it is sent
 
     async def _serve(self, reader: TurnReader) -> None:
-        await self._send([encode(Hello(ykactor.__version__, str(self._gateway.terms.present)))])
         try:
             while True:
                 await self._send(await reader.next())
         except Dropped as dropped:
             await self.peer.drop(STALLED, str(dropped))
+            raise ConnectionClosedError from None
+
+    async def _look(self) -> None:
+        """Send what readers are shown beside partitions, when it has changed."""
+        process: Process | None = None
+        checksum: str | None = None
+        while True:
+            gateway = self._gateway
+            if gateway.config.checksum != checksum:
+                checksum = gateway.config.checksum
+                await self._send([encode(Configuration(gateway.config.text, checksum))])
+            standings = {name: gateway.standing(name) for name in gateway.partitions}
+            shown = {name: (standing.state, standing.since_ns) for name, standing in standings.items()}
+            found = Process(shown, gateway.registration, [*gateway.health.problems()])
+            if found != process:
+                process = found
+                await self._send([encode(found)])
+            await trio.sleep(LOOK_S)
 
     async def _send(self, messages: list[bytes]) -> None:
+        async with self._sending:
+            await self._send_now(messages)
+
+    async def _send_now(self, messages: list[bytes]) -> None:
         is_large = sum(map(len, messages)) > _LARGE_BYTES
         data = await trio.to_thread.run_sync(packed, messages) if is_large else packed(messages)
         await self.peer.send_encoded([data], MSGPACK)

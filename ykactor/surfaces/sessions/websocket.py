@@ -24,11 +24,12 @@ from wsproto.utilities import generate_accept_token, split_comma_header
 
 from ykactor.access.credentials import PageRequest
 from ykactor.access.model import Role
-from ykactor.actors.gateway import Gateway
+from ykactor.actors.gateway import Gateway, ReadGateway
 from ykactor.surfaces.admission.admission import Admission, Asked, bearer_of, host_of, refuse_twice
+from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.listener import AcceptedConnection, Listener
-from ykactor.surfaces.admission.session_limits import SessionLimits
+from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
 from ykactor.surfaces.admission.slots import FEED_PATH, JOURNAL_PATH, OPERATOR_PATH, RM_PATH, SESSION_ROLES, TURNS_PATH
 from ykactor.surfaces.metrics.instruments import SessionCounts
 from ykactor.surfaces.net.doors import Door, DoorKind
@@ -58,14 +59,23 @@ _FAILED = 1011, "an error of the daemon ended the session, its log has the detai
 #: The close code of a session whose caller is let in no longer (RFC 6455 leaves 4000 and above to applications).
 REVOKED = 4005
 
+
+class Acting(NamedTuple):
+    """The needs of sessions that act, and of those of replicas."""
+
+    gateway: Gateway
+    audit: Audit
+
+
 Session = ResourceManagerSession | FeedSession | OperatorSession | TurnsSession | JournalSession
 
 
 async def serve_websockets(
     doors: Sequence[Door],
-    gateway: Gateway,
+    gateway: ReadGateway,
     admission: Admission,
     *,
+    acting: Acting | str,
     stopping: trio.Event,
     limits: Limits | None = None,
     counts: SessionCounts | None = None,
@@ -78,39 +88,63 @@ async def serve_websockets(
     finish and the feed number what they published: a request that is not finished gets no ``Ack``.
 
     Args:
+        acting: at a replica, which only answers readers, the address of its daemon.
         counts: of sessions.
 
     Resource handling: takes over the listeners of ``doors`` and closes them.
     Error handling: an error in a session ends that session only, and is logged.
     """
     async with trio.open_nursery() as outliving:
-        configs = ConfigUpdates(gateway, admission.audit)
-        outliving.start_soon(configs.run)
-        server = _Server(gateway, admission, limits or Limits(), outliving, configs, counts or SessionCounts(), stopping)
+        server = _Server(gateway, admission, limits or Limits(), counts or SessionCounts(), stopping)
+        if isinstance(acting, str):
+            server.daemon = acting
+        else:
+            configs = ConfigUpdates(acting.gateway, acting.audit)
+            outliving.start_soon(configs.run)
+            server.acting = _Sessions(*acting, outliving, configs, admission.memory)
         listener = Listener(admission, admission.slots.handshakes, server.serve, logger, "handshake_failed")
         await listener.listen(doors, stopping=stopping, stop_s=STOP_S, task_status=task_status)
         outliving.cancel_scope.cancel()
 
 
+class _Sessions(NamedTuple):
+    """Makes the sessions that act, and those of replicas; ``nursery`` is for tasks that outlive their session."""
+
+    gateway: Gateway
+    audit: Audit
+    nursery: trio.Nursery
+    configs: ConfigUpdates
+    memory: InputMemory
+
+    def session(self, path: str, peer: Peer, caller: Caller) -> Session:
+        """The session of a peer that has connected to a path."""
+        if path == TURNS_PATH:
+            return TurnsSession(peer, self.gateway)
+        if path == JOURNAL_PATH and self.gateway.standbys is not None:
+            return JournalSession(peer, self.gateway.standbys)
+        if path == OPERATOR_PATH:
+            return OperatorSession(peer, self.gateway, self.configs, caller, self.audit)
+        return ResourceManagerSession(peer, self.gateway, self.nursery, self.configs, self.memory, caller, self.audit)
+
+
 class _Server:
-    """Runs a session for each connection; ``nursery`` is for tasks that outlive their session."""
+    """Runs a session for each connection.
+
+    Attributes:
+        acting: None at a replica.
+        daemon: the address of the daemon that a replica copies.
+    """
+
+    acting: _Sessions | None = None
+    daemon = ""
 
     def __init__(
-        self,
-        gateway: Gateway,
-        admission: Admission,
-        limits: Limits,
-        nursery: trio.Nursery,
-        configs: ConfigUpdates,
-        counts: SessionCounts,
-        stopping: trio.Event,
+        self, gateway: ReadGateway, admission: Admission, limits: Limits, counts: SessionCounts, stopping: trio.Event
     ) -> None:
         self._gateway = gateway
         self._admission = admission
         self._audit = admission.audit
         self._limits = limits
-        self._nursery = nursery
-        self._configs = configs
         self._counts = counts
         self._stopping = stopping
         self._formats = event_formats()
@@ -136,8 +170,8 @@ class _Server:
         with self._in_time(accepted):
             try:
                 if await accepted.open() and (head := await read_head(accepted.transport)) is not None:
-                    if head.path != JOURNAL_PATH:
-                        await self._gateway.begun.wait()
+                    if self.acting is not None and head.path != JOURNAL_PATH:
+                        await self.acting.gateway.begun.wait()
                     return head, self._caller(head, accepted)
             except RefusedError as refused:
                 accepted.log_refused(refused)
@@ -194,22 +228,13 @@ class _Server:
             held.callback(memory.forget, connection)
             nursery.start_soon(connection.run)
             peer = Peer(frames, connection, encoding or JSON, sends, self._limits)
-            if head.path == TURNS_PATH:
-                return TurnsSession(peer, self._gateway)
-            if head.path == JOURNAL_PATH and self._gateway.standbys is not None:
-                return JournalSession(peer, self._gateway.standbys)
             if head.path != FEED_PATH:
-                return self._session(head.path, peer, caller)
+                assert self.acting is not None, "the handshake was refused"
+                return self.acting.session(head.path, peer, caller)
             frames.limit_buffer()
             compresses = any(extension.enabled() for extension in extensions)
             return FeedSession(peer, self._gateway, self._formats[peer.encoding.name, compresses], caller, self._audit)
         return None
-
-    def _session(self, path: str, peer: Peer, caller: Caller) -> ResourceManagerSession | OperatorSession:
-        if path == OPERATOR_PATH:
-            return OperatorSession(peer, self._gateway, self._configs, caller, self._audit)
-        memory = self._admission.memory
-        return ResourceManagerSession(peer, self._gateway, self._nursery, self._configs, memory, caller, self._audit)
 
     def _caller(self, head: RequestHead, accepted: AcceptedConnection) -> Caller:
         """The caller, which has a session's slot now: before anything waits, or others could take it."""
@@ -232,21 +257,24 @@ class _Server:
             raise RefusedError(404, f"found an unknown path, expected {', '.join(paths)} or {last}")
         if head.subprotocols and ENCODINGS.keys().isdisjoint(head.subprotocols):
             raise RefusedError(400, f"found no known subprotocol, expected {' or '.join(ENCODINGS)}")
-        if SESSION_ROLES[head.path] is Role.REPLICA:
-            self._check_copy(caller, accepted.door, head.path)
+        if self.acting is None and head.path != FEED_PATH:
+            raise RefusedError(403, f"this is a replica, which only answers readers: connect to the daemon at {self.daemon}")
+        if self.acting is not None and SESSION_ROLES[head.path] is Role.REPLICA:
+            _check_copy(caller, accepted.door, head.path, self.acting.gateway)
         return self._admission.slots.claim_session(accepted.slot, caller, head.path)
 
-    def _check_copy(self, caller: Caller, door: Door, path: str) -> None:
-        """SE-100: a replica or standby is told everything, so nothing may be hidden from it, and nobody may listen."""
-        if Role.REPLICA not in caller.identity.roles:
-            return  # refused for that
-        recorded = {TURNS_PATH: self._gateway.turns, JOURNAL_PATH: self._gateway.standbys}
-        if recorded[path] is None:
-            raise RefusedError(503, "this daemon records no turns: serve --state-dir does")
-        if not caller.identity.may_copy():
-            raise RefusedError(403, f"{caller.identity.name} may not see everything, which a replica does")
-        if door.kind is DoorKind.NETWORK and door.tls is None:
-            raise RefusedError(403, "what is recorded is sent to another machine by TLS only")
+
+def _check_copy(caller: Caller, door: Door, path: str, gateway: Gateway) -> None:
+    """SE-100: a replica or standby is told everything, so nothing may be hidden from it, and nobody may listen."""
+    if Role.REPLICA not in caller.identity.roles:
+        return  # refused for that
+    recorded = {TURNS_PATH: gateway.turns, JOURNAL_PATH: gateway.standbys}
+    if recorded[path] is None:
+        raise RefusedError(503, "this daemon records no turns: serve --state-dir does")
+    if not caller.identity.may_copy():
+        raise RefusedError(403, f"{caller.identity.name} may not see everything, which a replica does")
+    if door.kind is DoorKind.NETWORK and door.tls is None:
+        raise RefusedError(403, "what is recorded is sent to another machine by TLS only")
 
 
 async def _drop_when_revoked(peer: Peer, caller: Caller) -> None:

@@ -1,0 +1,209 @@
+"""What a replica does with the messages of its daemon, without a daemon (DU-19, DU-22)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+import ykactor
+from ykactor.actors.clock import Clock
+from ykactor.client.login import Login
+from ykactor.core.messages.acts import Act
+from ykactor.core.messages.facts import Audited
+from ykactor.core.messages.states import PartitionState
+from ykactor.core.messages.submissions import ApplyConfig
+from ykactor.core.records.base import new
+from ykactor.core.turn.turn import Input
+from ykactor.core.values.ids import PartitionName
+from ykactor.sim.direct import run_turn
+from ykactor.surfaces.replica.following import MISMATCHES_MAX, Following, MismatchesError, OtherVersionError
+from ykactor.surfaces.replica.replica import REACH_S, OtherHistoryError, Replica
+from ykactor.wire import queuefile
+from ykactor.wire.history import encode_cause, encode_facts
+from ykactor.wire.si.events import events
+from ykactor.wire.turns import Base, Configuration, Facts, Hello, Past, Process, Turn, Wanted, checksum_of, decode_wanted
+
+DEFAULT = PartitionName("default")
+CONFIG = queuefile.load("").partitions[0]
+FIRST, SECOND = ("1-aa", 1), ("2-bb", 4)
+
+
+class Daemon:
+    """Makes the messages of a daemon."""
+
+    def __init__(self) -> None:
+        self._restored = new(CONFIG, reserves=True)
+        self._facts: list[Any] = []
+
+    def hello(self, *terms: tuple[str, int], version: str = ykactor.__version__) -> Hello:
+        return Hello(version, list(terms or [FIRST]), 5, 6)
+
+    def shown(self) -> list[Process | Configuration]:
+        return [Process({DEFAULT: (PartitionState.ACTIVE, 7)}, None, []), Configuration("text", "sum")]
+
+    def base(self) -> Base:
+        return Base(DEFAULT, self._restored.base)
+
+    def turn(self, first_event: int = 1, checksum: int | None = None) -> Turn:
+        """The first turn, which has events."""
+        cause, facts = Input([ApplyConfig(CONFIG)]), list[Any]()
+        again = new(CONFIG, reserves=True)
+        run_turn((again.core, again.scheduler), 10, cause, facts.extend)
+        self._facts = facts
+        found = checksum_of([encode_facts(facts)]) if checksum is None else checksum
+        return Turn(DEFAULT, 1, 10, encode_cause(cause), found, first_event)
+
+
+def audited(first_event: int, target: str = "x") -> Facts:
+    fact = Audited(1, "me", "here", "", Act.CONNECT, target)
+    return Facts(DEFAULT, encode_facts([fact]), first_event)
+
+
+def past(first: int, count: int) -> Past:
+    fact = Audited(1, "me", "here", "", Act.CONNECT, "past")
+    return Past(first, [events(fact, DEFAULT, number)[0] for number in range(first, first + count)])  # type: ignore[misc]
+
+
+class Wants:
+    """A connection: what the replica sends."""
+
+    def __init__(self) -> None:
+        self.sent: list[Wanted] = []
+
+    async def send_encoded(self, data: bytes) -> None:
+        self.sent.append(decode_wanted(data))
+
+
+class World:
+    def __init__(self) -> None:
+        self.replica = Replica("ws://daemon", Clock(0), list)
+        self.following = Following(self.replica, Login())
+        self.wants = Wants()
+
+    async def handle(self, *messages: Any) -> None:
+        await self.following.handle(messages, cast("Any", self.wants))
+        await self.replica.feed.published(PartitionName(""))
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """Those of the events that followers may read."""
+        ring = self.replica.feed.ring
+        found = [ring.event(number) for number in range(ring.lowest, ring.durable + 1)]
+        return [event.sequence for event in found]  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+async def w(nursery: trio.Nursery) -> World:
+    world = World()
+    nursery.start_soon(world.replica.run)
+    return world
+
+
+async def test_events_have_the_numbers_of_the_daemon(w: World) -> None:
+    """Those that come with turns, with facts and from before; the same twice counts once."""
+    daemon = Daemon()
+    await w.handle(daemon.hello())
+    await w.handle(past(1, 3), audited(3), *daemon.shown(), daemon.base(), turn := daemon.turn(4))
+    count = len(w.numbers) - 3
+    assert count > 0
+    await w.handle(audited(4 + count), past(2, 2))
+    assert w.numbers == [*range(1, 5 + count)]
+    assert (w.wants.sent, w.following.turns, turn.number) == ([Wanted(0)], 1, 1)
+
+
+async def test_nothing_is_shown_behind_a_gap(w: World) -> None:
+    """What comes after events that are missing waits for these; if the daemon has them no more, it goes on after them."""
+    daemon = Daemon()
+    await w.handle(daemon.hello(), past(1, 2), audited(5))
+    assert w.numbers == [1, 2]
+    await w.handle(past(3, 3))
+    assert w.numbers == [1, 2, 3, 4, 5]
+    await w.handle(audited(9))
+    assert w.numbers == [1, 2, 3, 4, 5]
+    await w.handle(past(9, 1), audited(10))
+    assert w.numbers == [9, 10]
+
+
+async def test_a_turn_that_is_decided_otherwise(w: World) -> None:
+    """The copy is gone, the reason says so, and another base and the events of the turn are asked for; others go on."""
+    daemon = Daemon()
+    await w.handle(daemon.hello(), past(1, 1), *daemon.shown(), daemon.base())
+    assert w.replica.unavailable(DEFAULT) == ""
+    await w.handle(daemon.turn(2, checksum=1), audited(9))
+    assert "no copy of partition default yet" in w.replica.unavailable(DEFAULT)
+    assert w.wants.sent[1:] == [Wanted(1, "default")]
+    assert w.numbers == [1]
+    assert w.replica.health.problems() == [w.replica.unavailable(DEFAULT)]
+    await w.handle(past(2, 8), daemon.base(), daemon.turn(10))
+    assert w.replica.unavailable(DEFAULT) == ""
+    assert w.numbers[:10] == [*range(1, 11)]
+
+
+async def test_the_third_mismatch_in_an_hour_is_the_end(autojump_clock: MockClock, w: World) -> None:
+    """DU-19: another one would say nothing new."""
+    daemon = Daemon()
+    await w.handle(daemon.hello(), past(1, 1), *daemon.shown())
+    for wait_s in (0, 3601, 1):
+        await trio.sleep(wait_s)
+        await w.handle(daemon.base(), daemon.turn(2, checksum=1))
+    with pytest.raises(MismatchesError):
+        await w.handle(daemon.base(), daemon.turn(2, checksum=1))
+    assert w.following.mismatches == MISMATCHES_MAX + 1
+
+
+async def test_a_daemon_of_another_version_is_refused(w: World) -> None:
+    """Another version may decide otherwise, so nothing would follow from what it decides."""
+    with pytest.raises(OtherVersionError, match=f"version 0.0.0, expected {ykactor.__version__}: another version may decide"):
+        await w.handle(Daemon().hello(version="0.0.0"))
+
+
+async def test_the_daemon_begins_again(w: World) -> None:
+    """A new term of the same history: events stay and go on, copies need new bases."""
+    daemon = Daemon()
+    await w.handle(daemon.hello(), past(1, 3), *daemon.shown(), daemon.base())
+    await w.handle(daemon.hello(FIRST, SECOND))
+    assert w.wants.sent == [Wanted(0), Wanted(3)]
+    assert w.replica.unavailable(DEFAULT)
+    await w.handle(past(4, 0), daemon.base(), audited(4))
+    assert (w.numbers, w.replica.unavailable(DEFAULT)) == ([1, 2, 3, 4], "")
+    assert str(w.replica.terms.present) == "2-bb"
+
+
+async def test_a_history_without_the_newest_event(w: World) -> None:
+    """A daemon that goes on from an older copy of its state: nobody may be shown what it does not have."""
+    daemon = Daemon()
+    await w.handle(daemon.hello(), past(1, 7))
+    with pytest.raises(OtherHistoryError, match="event 7 of term 1-aa, which has ended with event 3"):
+        await w.handle(daemon.hello(FIRST, SECOND))
+    with pytest.raises(OtherHistoryError, match="found term 1-aa, which this history does not have"):
+        await w.handle(daemon.hello(SECOND))
+
+
+async def test_partitions_come_and_go(w: World) -> None:
+    """They are in the order of the daemon; one that the daemon has no more goes, unless its end is still to come."""
+    daemon, gpu = Daemon(), PartitionName("gpu")
+    active = (PartitionState.ACTIVE, 7)
+    await w.handle(daemon.hello(), past(1, 1), Process({gpu: active, DEFAULT: active}, None, []), daemon.base())
+    assert [*w.replica.partitions] == [gpu, DEFAULT]
+    await w.handle(Process({}, None, []))
+    assert [*w.replica.partitions] == [DEFAULT]
+
+
+async def test_an_event_to_come_is_waited_for(autojump_clock: MockClock, w: World) -> None:
+    """A follower may have been told of an event, or of a term, by the daemon already; what never comes ends the wait."""
+    daemon = Daemon()
+    await w.handle(daemon.hello(), past(1, 2))
+    began_s = trio.current_time()
+    await w.replica.reach(2, "1-aa")
+    assert trio.current_time() == began_s
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(w.replica.reach, 4, "2-bb")
+        await trio.sleep(1)
+        await w.handle(daemon.hello(FIRST, ("2-bb", 3)), past(3, 2))
+    assert trio.current_time() == began_s + 1
+    await w.replica.reach(5, "2-bb")
+    assert trio.current_time() == began_s + 1 + REACH_S

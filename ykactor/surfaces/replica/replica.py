@@ -1,0 +1,150 @@
+"""The knowledge of a replica of its daemon, as sessions and the REST API use it (``actors.gateway.ReadGateway``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import trio
+from msgspec import Struct
+
+from ykactor.actors.clock import Clock
+from ykactor.actors.feed import FeedActor
+from ykactor.actors.health import Check, HealthChecks
+from ykactor.actors.partition import Standing
+from ykactor.core.inspection.process_status import Registration
+from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.states import PartitionState
+from ykactor.core.objects.registry import Registry
+from ykactor.core.values.ids import PartitionName
+from ykactor.journal.terms import Beginning, Term, Terms
+from ykactor.surfaces.metrics.instruments import Instruments
+from ykactor.surfaces.replica.copies import Copies
+from ykactor.wire.si.events import events, mentioned
+from ykactor.wire.turns import Configuration, Hello, Process
+
+#: How long a follower is waited for that knows of a later event than the replica.
+REACH_S = 2.0
+
+
+class OtherHistoryError(Exception):
+    """The daemon goes on from a history that lacks events of this replica."""
+
+
+class _Delivery:
+    """Makes events of facts, and counts facts (``actors.feed.Delivery``)."""
+
+    render = staticmethod(events)
+    mentioned = staticmethod(mentioned)
+
+    def __init__(self, instruments: Instruments) -> None:
+        self._instruments = instruments
+
+    def deliver(self, partition: PartitionName, facts: list[Fact]) -> None:
+        """Count facts."""
+        self._instruments.facts.count(partition, facts)
+
+
+class Lost(Struct, frozen=True):
+    """The loss of the connection to the daemon: its Unix time, and the reason."""
+
+    since_ns: int
+    reason: str
+
+
+class Replica:
+    """The copies with their feed, and what the daemon has told of itself.
+
+    Args:
+        url: the address of the daemon.
+        checks: further checks of health, of what surrounds the replica.
+
+    Attributes:
+        lost: why there is no connection; None if there is one.
+        is_known: set when the daemon has told everything of itself for the first time.
+        grown: parks who waits for an event of the daemon.
+    """
+
+    def __init__(self, url: str, clock: Clock, checks: Callable[[], Sequence[Check]]) -> None:
+        self.url = url
+        self.copies = Copies(lambda command: self.feed.inbox.give(command), clock)
+        self.partitions = self.copies.inboxes
+        self.instruments = Instruments(self.partitions)
+        self.feed = FeedActor(_Delivery(self.instruments), self.partitions)
+        self.health = HealthChecks(self.partitions, self._problems, others=checks)
+        self.terms = Terms.first()
+        self.started_ns = 0
+        self.registration: Registration | None = None
+        self.config = Configuration("", "")
+        self.lost: Lost | None = None
+        self.is_known = trio.Event()
+        self.grown = trio.lowlevel.ParkingLot()
+        self._clock = clock
+        self._process: Process | None = None
+
+    async def run(self) -> None:
+        """Serve readers of copies and of the feed until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.feed.run, name="feed")
+            nursery.start_soon(self.copies.run, name="copies")
+
+    # ---- what the daemon tells
+
+    def greet(self, hello: Hello) -> None:
+        """A connection begins: what was missed meanwhile is not known, so there are no copies until their next bases.
+
+        Raises:
+            OtherHistoryError: the daemon lacks the newest event that this replica has shown.
+        """
+        terms = Terms([Beginning(Term.parse(term), 0, event, 0) for term, event in hello.terms])
+        newest = self.feed.ring.sequence
+        if newest and (reason := terms.missing("event", newest, str(self.terms.present))):
+            raise OtherHistoryError(reason)
+        self.terms, self.started_ns, self.lost = terms, hello.started_ns, None
+        self.copies.lose_all()
+
+    def show(self, message: Process | Configuration) -> None:
+        """Show this of the daemon from now on."""
+        if isinstance(message, Configuration):
+            self.config = message
+        else:
+            self._process, self.registration = message, message.registration
+            self.copies.arrange(message.partitions)
+        if self._process is not None and self.config.checksum:
+            self.is_known.set()
+
+    def _problems(self) -> list[str]:
+        lost = [] if self.lost is None else [f"the replica is not connected to the daemon at {self.url}: {self.lost.reason}"]
+        missing = [why for name in self.partitions if (why := self.unavailable(name))]
+        told = [] if self._process is None else self._process.problems
+        return [*lost, *missing, *told]
+
+    # ---- ReadGateway
+
+    def now_ns(self) -> int:
+        """Unix time."""
+        return self._clock.now_ns()
+
+    def standing(self, partition: PartitionName) -> Standing:
+        """The state of a partition (``ReadGateway.standing``); one that has just come is active."""
+        found = None if self._process is None else self._process.partitions.get(partition)
+        return Standing(PartitionState.ACTIVE, self.now_ns()) if found is None else Standing(*found)
+
+    def registry(self, partition: PartitionName) -> Registry:
+        """The owners in a partition of which there is a copy."""
+        return self.copies.of[partition].cores[0].registry
+
+    def queue_paths(self, partition: PartitionName) -> list[str]:
+        """The paths of all queues of a partition; none without a copy."""
+        return [*self.registry(partition).queues] if partition in self.copies.of else []
+
+    def unavailable(self, partition: PartitionName) -> str:
+        """The reason for which a partition cannot be read at present (``ReadGateway.unavailable``)."""
+        if partition in self.copies.of:
+            return ""
+        return f"the replica has no copy of partition {partition} yet: the daemon at {self.url} makes one soon"
+
+    async def reach(self, event: int, term: str) -> None:
+        """Wait until an event of a term is there (``ReadGateway.reach``)."""
+        with trio.move_on_after(REACH_S):
+            while event > self.feed.ring.durable or (term and term not in self.terms):
+                await self.grown.park()
