@@ -43,6 +43,7 @@ _REPLICATED = replicas.Replicated(SMALL.workload(16_000), each=100, rounds=2)
 _LONG = Workload(nodes=1_000, leaves=2, applications=2, asks_each=25_000)
 _JOBS = jobs.Short(jobs=300, single=30)
 _ONE_BY_ONE = journal.OneByOne(nodes=1_000, asks=2_000)
+_STANDING = replicas.Standing(journal.OneByOne(nodes=500, asks=1_000), rounds=2)
 #: By the number of running allocations.
 _KEPT = {10 * nodes: Cluster(nodes=nodes, each=10, asks=2 * nodes) for nodes in (1_000, 3_000, 10_000)}
 _READ = Read(nodes=5_000, applications=20_000, rate=200, rounds=6)
@@ -129,6 +130,7 @@ CASES: dict[str, Case] = {
     "socket-bulk": _case("sockets", _OWN[1000], bulk),
     "small-messages": Case("sockets", SMALL.nodes, SMALL.paced, partial(small_messages.cost, SMALL)),
     "replica": Case("sockets", _REPLICATED.workload.nodes, _REPLICATED.workload.asks, partial(replicas.cost, _REPLICATED)),
+    "standby": Case("sockets", _STANDING.requests.nodes, _STANDING.requests.asks, partial(replicas.standby_latency, _STANDING)),
     "local-jobs": Case("sockets", 1, _JOBS.jobs, partial(jobs.run, _JOBS)),
     "journal-throughput": _case("journal", _LONG, journal.throughput),
     "journal-latency": Case("journal", _ONE_BY_ONE.nodes, _ONE_BY_ONE.asks, partial(journal.acknowledgement, _ONE_BY_ONE)),

@@ -33,6 +33,8 @@ async def python_process(
 async def running_daemon(config: str, *arguments: str, program: str = "ykactor") -> AsyncIterator[tuple[str, int]]:
     """The URL and the process id of a daemon with this queue file and these arguments, killed when the block ends.
 
+    Without ``--ws`` it has a port of its own.
+
     Args:
         program: a module that takes the arguments of ``ykactor``.
     """
@@ -45,7 +47,7 @@ async def running_daemon(config: str, *arguments: str, program: str = "ykactor")
 
 @asynccontextmanager
 async def _serving(program: str, *arguments: str) -> AsyncIterator[tuple[str, int]]:
-    doors = ("--http", "none", "--ws", "127.0.0.1:0")
+    doors = ("--http", "none", *(() if "--ws" in arguments else ("--ws", "127.0.0.1:0")))
     async with python_process(program, "serve", *doors, *arguments, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         log = b""

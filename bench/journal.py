@@ -64,9 +64,9 @@ class OneByOne(Struct, frozen=True):
 
 async def acknowledgement(paced: OneByOne) -> Samples:
     """Measure acknowledgements without and with a journal: median and 99th percentile, and what the journal adds."""
-    without = await _acknowledged(paced)
+    without = await acknowledged(paced)
     with state_dir() as arguments:
-        kept = await _acknowledged(paced, *arguments)
+        kept = await acknowledged(paced, *arguments)
     samples: Samples = {}
     for percent in (50, 99):
         plain_ms, kept_ms = (times[len(times) * percent // 100] * 1e3 for times in (without, kept))
@@ -78,8 +78,8 @@ async def acknowledgement(paced: OneByOne) -> Samples:
     return samples
 
 
-async def _acknowledged(paced: OneByOne, *arguments: str) -> list[float]:
-    """Seconds, sorted."""
+async def acknowledged(paced: OneByOne, *arguments: str) -> list[float]:
+    """The seconds until each request was acknowledged, sorted, by a daemon with these arguments."""
     workload = Workload(paced.nodes, leaves=2, applications=2, asks_each=paced.asks // 2)
     asks = [ask for request in workload.requests() for ask in request.allocations]
     times_s = []

@@ -1,4 +1,4 @@
-"""Cost of replicas: a daemon whose turns another process reads, or runs again, beside the same daemon without.
+"""Cost of replicas and standbys: a daemon whose turns or transactions another process takes, beside the same daemon without.
 
 The reader only counts bytes, so that what the daemon does for it is measured, and not what two processes do to each other.
 """
@@ -6,14 +6,17 @@ The reader only counts bytes, so that what the daemon does for it is measured, a
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 import trio
 from msgspec import Struct
 
 from bench.daemon import cpu_of, python_process, read_line
+from bench.journal import OneByOne, acknowledged, state_dir
 from bench.measures import Samples
 from bench.small_messages import Beside, Sending, nothing, place
 from bench.workloads import Workload
@@ -110,3 +113,47 @@ async def _replica(seen: _Seen, url: str, _: int) -> AsyncIterator[None]:
         began_s = cpu_of(process.pid)
         yield
         seen.cpu_s = cpu_of(process.pid) - began_s
+
+
+class Standing(Struct, frozen=True):
+    """Requests one by one to a daemon that waits for a standby on the same disk.
+
+    Attributes:
+        rounds: how often it is measured, in turn with a daemon without.
+    """
+
+    requests: OneByOne
+    rounds: int
+
+
+async def standby_latency(standing: Standing) -> Samples:
+    """The median time until a request is acknowledged, with and without a standby, and their ratio."""
+    samples: Samples = {"p50_without_ms": [], "p50_ms": [], "p50_ratio": []}
+    for _ in range(standing.rounds):
+        with state_dir() as arguments:
+            without = await acknowledged(standing.requests, *arguments)
+        with_standby = await _acknowledged_by_both(standing.requests)
+        medians_ms = [times_s[len(times_s) // 2] * 1e3 for times_s in (without, with_standby)]
+        for name, figure in zip(samples, (*medians_ms, medians_ms[1] / medians_ms[0]), strict=True):
+            samples[name].append(figure)
+    return samples
+
+
+async def _acknowledged_by_both(requests: OneByOne) -> list[float]:
+    with tempfile.TemporaryDirectory() as folder:
+        socket = Path(folder, "ws")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_keep, socket, Path(folder, "standby"))
+            arguments = ("--ws", f"unix:{socket}", "--state-dir", str(Path(folder, "daemon")), "--standbys", "1")
+            times_s = await acknowledged(requests, *arguments)
+            nursery.cancel_scope.cancel()
+    return times_s
+
+
+async def _keep(socket: Path, directory: Path) -> None:
+    """Be the standby of the daemon that listens on this socket, as soon as it does."""
+    while not await trio.Path(socket).exists():  # noqa: ASYNC110 - another process makes it
+        await trio.sleep(0.01)
+    arguments = ("replica", "--url", f"unix:{socket}", "--standby", "--state-dir", str(directory))
+    async with python_process("ykactor", *arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+        await trio.sleep_forever()

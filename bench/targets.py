@@ -54,6 +54,7 @@ _TARGETS: dict[tuple[str, str], Target] = {
     ("reload-5000", "max_ms"): Target(10.0, always=True),
     ("preemption", "decision_ms"): Target(20.0),
     ("no-victims", "decision_ms"): Target(20.0),
+    ("standby", "p50_ratio"): Target(2.2),
     ("replica", "stream_ratio"): Target(1.1),
     ("replica", "replica_ratio"): Target(1.1),
     ("replica", "bytes"): Target(150.0),
