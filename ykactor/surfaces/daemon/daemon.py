@@ -31,12 +31,11 @@ from ykactor.actors.supervision import Supervisor
 from ykactor.actors.turn_stream import TurnStream
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
-from ykactor.core.inspection.pending_asks import waiting_asks
 from ykactor.core.inspection.process_status import Registration
 from ykactor.core.messages.facts import ConfigurationChanged, Fact
 from ykactor.core.messages.submissions import RefuseConfig, Reset, Submission
 from ykactor.core.objects.registry import Registry
-from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
+from ykactor.core.values.ids import PartitionName
 from ykactor.journal.terms import Terms
 from ykactor.surfaces.admission.admission import Admission
 from ykactor.surfaces.admission.audit import Audit
@@ -272,10 +271,6 @@ class Daemon:
 
     async def reach(self, _: int, __: str) -> None:
         """Wait for nothing: no follower knows of an event before the daemon (``ReadGateway.reach``)."""
-
-    def waiting(self) -> list[tuple[AllocationKey, QueuePath, str]]:
-        """The pending asks of all partitions: key, queue and reason. To be called between two cycles, or after ``run``."""
-        return [ask for actor in self._partitions.actors.values() for ask in waiting_asks(actor.scheduler_core.state)]
 
     async def with_groups(self, partition: PartitionName, submissions: list[Submission]) -> list[Submission]:
         """Look up the groups of users that are submitted without groups (``Gateway.with_groups``)."""
