@@ -88,7 +88,7 @@ class FairQueue:
     async def take(self, holder: str, count: float) -> None:
         """Take tokens when it is the turn of a holder."""
         if not self._first.locked() and not self.bucket.delay_s():
-            self.bucket.take(count)
+            self.bucket.tokens -= count  # it was filled just now
             return
         async with self.entry(holder), self.first():
             self.bucket.take(count)
