@@ -173,8 +173,8 @@ class ConnectionSlots:
             path: kind(f"sessions on {path}", followers if path == FEED_PATH else reserved) for path in SESSION_ROLES
         }
         self._requests = {
-            kind: FairQueue(TokenBucket(lambda: REQUESTS_PER_S, BURST / REQUESTS_PER_S))
-            for kind in (self.unproven, self.readers, self.metrics)
+            slots: FairQueue(TokenBucket(lambda: REQUESTS_PER_S, BURST / REQUESTS_PER_S))
+            for slots in (self.unproven, self.readers, self.metrics)
         }
 
     def claim_session(self, slot: Slot, caller: Caller, path: str) -> str:
