@@ -3,7 +3,8 @@
 A sender can wait for a receiver in two ways: for room (to send a command, or before it begins), or for its reply. These waits
 must not form a cycle; no other send may wait. The journal waits for the disk, which waits for nobody. One wait is not in the
 table: partitions that change their configuration together wait for the outcome of a ``TwoPhaseSwitch``, which says why this is
-safe. Messages between two tasks of one session are not in the table either.
+safe. Messages between two tasks of one session are not in the table either. In a replica, who holds ``Copies.reading`` waits for
+the feed at most, and who holds ``FeedActor.still`` for copies, which answer a ``TakeSnapshot`` without either.
 """
 
 from enum import StrEnum
@@ -14,6 +15,7 @@ from ykactor.actors.commands import (
     Administer,
     Intake,
     PartitionSnapshot,
+    PastEvents,
     Publication,
     Quiesce,
     Read,
@@ -38,6 +40,8 @@ class Role(StrEnum):
     AUDIT = "audit"
     WATCHER = "config watcher"
     PARTITION = "partition"
+    COPY = "copy of a partition"
+    STREAM = "stream of a replica"
     SCHEDULER = "scheduler"
     QUEUE = "queue"
     NODE = "node"
@@ -163,6 +167,11 @@ FLOW = (
     Edge(_R.OPERATOR_SESSION, _R.FEED, _K.COMMAND, (Publication,), (_AUDIT, _FEED), is_answered=True),
     Edge(_R.AUDIT, _R.FEED, _K.COMMAND, (Publication,), (_AUDIT,)),
     Edge(_R.WATCHER, _R.FEED, _K.COMMAND, (Publication,), (_AUDIT, _FEED), is_answered=True),
+    # a replica: copies in place of partitions, and what is published comes from elsewhere
+    Edge(_R.FEED_SESSION, _R.COPY, _K.COMMAND, (TakeSnapshot, Read), (_FEED, _COMMANDS), is_answered=True),
+    Edge(_R.HTTP, _R.COPY, _K.COMMAND, (Read,), (_COMMANDS, "surfaces/http/monitoring.py"), is_answered=True),
+    Edge(_R.COPY, _R.FEED, _K.COMMAND, (PartitionSnapshot,), ("surfaces/replica/copies.py",)),
+    Edge(_R.STREAM, _R.FEED, _K.COMMAND, (Publication, PastEvents), ("surfaces/replica/following.py",), is_answered=True),
     Edge(_R.FEED, _R.OUTBOX, _K.FEED, (Publication,), (_FEED,)),
     Edge(_R.FEED, _R.FEED_SESSION, _K.FEED, (Batch, Missed, Reached, Unread), (_FEED,)),
     # the journal: what is recorded, and what may leave because it is durable

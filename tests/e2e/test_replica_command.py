@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from daemon import application, asks, new_token, node, real_daemon, run_command, running_command
 from forked import Forked
@@ -20,7 +21,21 @@ from ykactor.client.login import Login
 from ykactor.client.resource_manager import ResourceManager
 from ykactor.surfaces.admission.slots import TURNS_PATH
 from ykactor.surfaces.cli import exit_codes
-from ykactor.wire.turns import Base, Configuration, Hello, Past, Process, Turn, Wanted, encode, unpacked
+from ykactor.surfaces.cli.replica import _ending
+from ykactor.surfaces.replica.following import MismatchesError, OtherVersionError
+from ykactor.surfaces.replica.replica import OtherHistoryError
+from ykactor.wire.turns import (
+    Base,
+    Configuration,
+    Hello,
+    Past,
+    Process,
+    Turn,
+    UnreadableTurnsError,
+    Wanted,
+    encode,
+    unpacked,
+)
 
 ACCESS = """
 identities:
@@ -160,3 +175,20 @@ async def test_wrong_options(tmp_path: Path, options: tuple[str, ...], said: str
     async with real_daemon("--state-dir", tmp_path / "state") as daemon:
         errors = (await run_command("replica", "--url", daemon.url, *options, expect=exit_codes.USAGE))[1]
     assert said in errors
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (MismatchesError("again and again"), exit_codes.SOFTWARE),
+        (OtherHistoryError("an older copy"), exit_codes.TEMPORARY),
+        (OtherVersionError("another version"), exit_codes.FAILED),
+        (UnreadableTurnsError("damaged"), exit_codes.FAILED),
+    ],
+)
+def test_what_ends_a_replica_has_an_exit_code(error: Exception, code: int) -> None:
+    """DU-19, DU-22: 70 for decisions that differ, 75 where another start helps."""
+    with pytest.raises((SystemExit, click.ClickException)) as ended, _ending():
+        raise ExceptionGroup("", [error])
+    found = ended.value.code if isinstance(ended.value, SystemExit) else ended.value.exit_code
+    assert found == code
