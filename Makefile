@@ -63,7 +63,7 @@ browser: $(VENV)/.ready
 	$(BIN)/pytest -rs tests/browser
 
 test-nightly: $(COMPILED)
-	@echo "All tests with twelve times as many random histories: about twenty minutes on two cores."
+	@echo "All tests with twenty times as many random histories: about twenty minutes on two cores."
 	YKACTOR_SEEDS=3 $(PYTEST)
 
 crash: $(VENV)/.ready

@@ -1,4 +1,4 @@
-"""The number of random histories that a test plays: a quarter of its count by day, always the same ones, and more by night.
+"""The number of random histories that a test plays: a seventh of its count by day, always the same ones, and more by night.
 
 ``YKACTOR_SEEDS=3`` in the environment, as in ``make test-nightly``, multiplies every count by 3. By day hypothesis draws the
 same examples in every run, too.
@@ -9,7 +9,7 @@ import os
 
 from hypothesis import settings
 
-SCALE = float(os.environ.get("YKACTOR_SEEDS", "0.25"))
+SCALE = float(os.environ.get("YKACTOR_SEEDS", "0.15"))
 IS_NIGHT = SCALE > 1
 
 settings.register_profile("day", derandomize=True, deadline=None)

@@ -17,7 +17,7 @@ from ykactor.sim.simulator import simulate, simulate_directly, to_ns
 from ykactor.wire import scenario
 from ykactor.wire.si import messages as si
 
-NUMBERS = seeds(24)
+NUMBERS = seeds(40)
 PROPERTIES = {
     "preemption.delay": ("1s", "1500ms", "4s", "30s"),
     "application.unschedasks.backoff": ("1", "3"),

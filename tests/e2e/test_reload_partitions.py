@@ -253,15 +253,15 @@ async def test_from_all_sides_at_once(queue_file, size):
     """File, SIGHUP and socket together: in the end one of the texts runs, whole, and it is the one that is said to run."""
     padding = "\n#" + "." * INLINE_MAX if size == "large" else ""
     # each text has its own queues in both partitions, so that a mixture would show
-    texts = [several(default=[queue(f"q{n}")], gpu=[queue(f"q{n}")]) + padding for n in range(12)]
+    texts = [several(default=[queue(f"q{n}")], gpu=[queue(f"q{n}")]) + padding for n in range(6)]
     async with real_daemon("--config", queue_file) as daemon, connect(daemon.url, rm_id="rm-1") as rm:
         acks = []
 
         async def by_socket():
-            acks.extend([await rm.request(update(text)) for text in texts[:6]])
+            acks.extend([await rm.request(update(text)) for text in texts[:3]])
 
         async def by_file():
-            for text in texts[6:]:
+            for text in texts[3:]:
                 replace(queue_file, text)
                 daemon.process.send_signal(signal.SIGHUP)
                 await trio.sleep(0.05)
@@ -275,7 +275,7 @@ async def test_from_all_sides_at_once(queue_file, size):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(by_socket)
             nursery.start_soon(by_file)
-        assert [ack.checksum for ack in acks] == [checksum(text) for text in texts[:6]]
+        assert [ack.checksum for ack in acks] == [checksum(text) for text in texts[:3]]
         while not any(line["checksum"] == checksum(texts[-1]) for line in daemon.logged("config_applied")):
             await daemon.wait_logged("config_applied", len(daemon.logged("config_applied")) + 1)
         winner, found = "", {}
@@ -296,10 +296,12 @@ async def test_work_while_partitions_come_and_go(queue_file):
         done = trio.Event()
 
         async def reload():
-            for number in range(15):
+            number = 0
+            while number < 6 or answered < 50:
                 replace(queue_file, several(default=[*LEAVES, queue(f"x{number}")]) if number % 2 else TWO)
                 daemon.process.send_signal(signal.SIGHUP)
-                await daemon.wait_logged("config_applied", number + 1)
+                number += 1
+                await daemon.wait_logged("config_applied", number)
             done.set()
 
         async def look():
@@ -324,7 +326,6 @@ async def test_work_while_partitions_come_and_go(queue_file):
                         except Refused as refused:  # the partition is not there, or not what it was
                             answered -= not refused.rejections  # refused whole: it should not
                         answered += 1
-        assert answered > 50
         assert set((await snapshot(daemon))["default"]["nodes"]) == {f"n{n + 1}" for n in range(number)}
         assert await daemon.stop() == 0
         assert daemon.noise == ""
@@ -336,7 +337,7 @@ async def test_steps_while_partitions_come_and_go(queue_file):
         done = trio.Event()
 
         async def reload():
-            for number in range(10):
+            for number in range(6):
                 replace(queue_file, several(default=[*LEAVES, queue(f"x{number}")]) if number % 2 else TWO)
                 daemon.process.send_signal(signal.SIGHUP)
                 await daemon.wait_logged("config_applied", number + 1)

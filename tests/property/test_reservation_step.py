@@ -19,7 +19,7 @@ SEEDS = seeds(260)
 WAYS = {
     "normal made": 200,
     "required made": 80,
-    "required made, shared": 8,
+    "required made, shared": 6,
     "normal, allocated there": 15,
     "normal, allocated elsewhere": 25,
     "required, allocated there": 15,
@@ -29,7 +29,7 @@ WAYS = {
     "application left": 8,
     "ask cancelled": 20,
     "ask resized": 20,
-    "ask too large": 8,
+    "ask too large": 6,
     "node drained": 8,
     "node removed": 10,
     "node shrunk": 4,

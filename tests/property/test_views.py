@@ -93,7 +93,7 @@ def test_no_name_of_the_other_side_is_told() -> None:
     """SE-81 to SE-84: in all encodings, in events and in the state after each step."""
     happened: Counter[str] = Counter()
     hidden, name = 0, OTHER.encode()
-    for seed in seeds(24):
+    for seed in seeds(40):
         for w in play_both(seed):
             state = w.state()
             hidden += name in JSON.encode(state)
