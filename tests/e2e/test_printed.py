@@ -119,6 +119,7 @@ class World:
             "journal restore": (kubeconfig, directory / "restored"),
             "replay": (state,),
             "replica": ("--url", f"ws://127.0.0.1:1/{EVIL}"),
+            "take-over": ("--state-dir", directory / f"none{EVIL}"),
             "what-if": (scenario, "--on", state),
             "audit": ("--state-dir", state),
             "usage": here,

@@ -163,3 +163,37 @@ def test_a_copy_that_is_not_taken_in_whole_is_not_there(tmp_path: Path) -> None:
     assert (standby.number, rows(tmp_path / "standby", "log"), rows(tmp_path / "standby", "record")) == (0, [], [])
     store.close()
     standby.close()
+
+
+def test_a_late_transaction_of_an_older_daemon_is_refused(tmp_path: Path) -> None:
+    """DU-23: when the standby has been told of another term, what is of the one before is not written."""
+    older, standby = opened(tmp_path / "daemon"), followed(tmp_path / "standby")
+    standby.follow(older.beginnings)
+    late = older.transaction(numbered(1))
+    standby.begin_term(takes_over=True)
+    with pytest.raises(ValueError, match="found a transaction of term 1, expected 1048576-"):
+        standby.write(late)
+    assert standby.number == 0
+    older.close()
+    standby.close()
+
+
+def test_a_take_over_is_above_all_later_starts_of_the_older_daemon(tmp_path: Path) -> None:
+    """DU-23: the older one begins terms of its own, which stay below; each knows from the terms who has taken over."""
+    older, standby = opened(tmp_path / "daemon"), followed(tmp_path / "standby")
+    older.commit(numbered(1))
+    copy_rest(tmp_path / "daemon", tmp_path / "copy", 0)
+    standby.take_in(tmp_path / "copy")
+    standby.begin_term(takes_over=True)
+    for _ in range(5):
+        older.close()
+        older = opened(tmp_path / "daemon")
+    assert older.terms.present < standby.terms.present
+    assert older.terms.superseded_by(standby.beginnings) == standby.terms.present
+    assert standby.terms.superseded_by(older.beginnings) is None
+    assert "a daemon has written to it" in standby.terms.strange(older.number, older.beginnings)
+    foreign = opened(tmp_path / "foreign")
+    assert foreign.terms.superseded_by(standby.beginnings) is None
+    assert foreign.terms.superseded_by([]) is None
+    for store in (older, standby, foreign):
+        store.close()

@@ -115,6 +115,15 @@ class Gateway(ReadGateway, Protocol):
     def begun(self) -> trio.Event:
         """Set when clients other than standbys are let in."""
 
+    def supersede(self, term: str) -> None:
+        """End at once: another daemon has taken over in this term."""
+
+    def hand_over(self) -> None:
+        """End in good order, so that a standby can take over; from now on nobody is told anything that no standby has."""
+
+    def handed_over(self) -> None:
+        """The standby that takes over has everything: this history goes on there."""
+
     @property
     def manual(self) -> bool:
         """True if cycles run only on request (``run_steps``)."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import trio
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ykactor.journal.terms import Beginning, Terms
 from ykactor.journal.transaction import Transaction
@@ -146,6 +146,11 @@ class Standbys:
     async def changed(self) -> None:
         """Wait until ``is_alone`` has changed."""
         await self._alone_changed.wait()
+
+    def hand_over(self) -> None:
+        """Tell nobody anything more that no standby has: one of them takes over."""
+        self.settings = structs.replace(self.settings, wanted=max(1, self.settings.wanted), goes_on=False)
+        self.is_alone = False
 
     # ---- for the sessions of standbys
 

@@ -3,7 +3,7 @@
 import errno
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import cast
 from urllib.parse import SplitResult, urlsplit
 
@@ -13,6 +13,7 @@ from msgspec import Struct
 from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnection
 from wsproto import ConnectionType
 
+from ykactor.client.addresses import split_addresses
 from ykactor.client.errors import Disconnected, RequestRefused, SessionReplaced
 from ykactor.client.login import Login, tls_context
 from ykactor.wire.compression import Deflate, ExtensibleConnection
@@ -56,7 +57,7 @@ async def open_connection(
     Parameters
     ----------
     url : str
-        ``ws://HOST:PORT``, ``wss://HOST:PORT`` or ``unix:PATH``.
+        ``ws://HOST:PORT``, ``wss://HOST:PORT`` or ``unix:PATH``, or several with commas between them: the first that listens.
     path : str
         ``/v1/rm``, ``/v1/feed``, ``/v1/operator``, ``/v1/turns`` or ``/v1/journal``.
     login
@@ -80,7 +81,7 @@ async def open_connection(
     try:
         # The library leaves the socket open if the other side closes first, so the stream is opened and closed here.
         with trio.fail_after(CONNECT_S):
-            stream = await open_stream(url, shown)
+            url, stream = await _open_first(split_addresses(url), shown)
         async with stream, trio.open_nursery() as nursery:
             extensions = [Deflate(MESSAGE_BYTES_MAX)] if compresses else []
             connection = WebSocketConnection(
@@ -107,6 +108,15 @@ async def open_connection(
         failure = failure or _failure(url, errors)
     if failure is not None:
         raise failure
+
+
+async def _open_first(urls: Sequence[str], login: Login) -> "tuple[str, Stream]":
+    """Connect to the first address at which somebody listens, or to the last one. Raises what `open_stream` raises."""
+    *others, last = urls
+    for url in others:
+        with suppress(OSError):
+            return url, await open_stream(url, login)
+    return last, await open_stream(last, login)
 
 
 class _Whole(trio.abc.SendStream):
@@ -240,9 +250,12 @@ class MessageStream:
 
 
 @asynccontextmanager
-async def open_feed(url: str, login: Login, encoding: Encoding = JSON) -> AsyncIterator[MessageStream]:
-    """A connection to the event feed of a daemon, opened as by `open_connection`."""
+async def open_feed(
+    url: str, login: Login, encoding: Encoding = JSON, check: Callable[[str], object] = lambda _: None
+) -> AsyncIterator[MessageStream]:
+    """A connection to the event feed of a daemon, opened as by `open_connection`; ``check`` may refuse its term."""
     async with open_connection(url, "/v1/feed", login=login, subprotocols=[encoding.name], compresses=True) as connection:
+        check(term_of(connection))
         yield MessageStream(connection, encoding)
 
 
@@ -272,11 +285,12 @@ Stream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 
 
 def check_url(url: str) -> None:
-    """ValueError unless it is ``ws://HOST:PORT``, ``wss://HOST:PORT`` or ``unix:PATH``."""
-    if url.startswith(UNIX):
-        unix_path(url)
-    else:
-        _parts(url)
+    """ValueError unless it is ``ws://HOST:PORT``, ``wss://HOST:PORT`` or ``unix:PATH``, or several with commas between them."""
+    for address in split_addresses(url):
+        if address.startswith(UNIX):
+            unix_path(address)
+        else:
+            _parts(address)
 
 
 def _parts(url: str) -> SplitResult:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Unpack
 import trio
 from msgspec import structs
 
+from ykactor.client.addresses import Addresses
 from ykactor.client.connection import MessageStream, alongside, encoding_named, is_refused, open_feed
 from ykactor.client.errors import Disconnected, RequestRefused
 from ykactor.client.login import Login, LoginOptions, login_of
@@ -30,14 +31,14 @@ class Connecting(NamedTuple):
         Seconds that it waits for a daemon that does not listen yet.
     """
 
-    url: str
+    addresses: Addresses
     login: Login
     encoding: Encoding
     wait_s: float
 
     def open(self) -> AbstractAsyncContextManager[MessageStream]:
         """A connection to the feed."""
-        return open_feed(self.url, self.login, self.encoding)
+        return open_feed(self.addresses.current, self.login, self.encoding, self.addresses.check)
 
 
 class Follower(ReconnectingSession[FollowedMessage]):
@@ -69,8 +70,11 @@ class Follower(ReconnectingSession[FollowedMessage]):
                 self._opened_s = trio.current_time()
                 await self._listen(stream)
         except Disconnected as lost:
+            has_more = self._connecting.addresses.failed()
             if self.begun.is_set():
                 self._on_lost(f"connection lost, trying to connect again: {lost}")
+            elif has_more:
+                self._attempt = 0
             elif not is_refused(lost) or trio.current_time() >= self._patient_until:
                 raise
             else:
@@ -85,6 +89,8 @@ class Follower(ReconnectingSession[FollowedMessage]):
         await stream.send(self._subscribe)
         while True:
             message = await stream.receive_feed()
+            if isinstance(message, si.Bookmark | si.Snapshot):
+                self._connecting.addresses.confirmed(message.term)
             if self.is_lost:
                 self._on_restored(message)
             elif not self.begun.is_set():
@@ -103,7 +109,7 @@ class Follower(ReconnectingSession[FollowedMessage]):
         yet = f"; there is no queue {' or '.join(missing)} yet" if missing else ""
         if isinstance(confirmation, si.Snapshot) and confirmation.reason:
             yet += f"; {confirmation.reason}, so its present state comes first, and events may be missing"
-        self._on_connection(f"connected to {self._connecting.url}: {_description(self._subscribe)}{yet}")
+        self._on_connection(f"connected to {self._connecting.addresses.current}: {_description(self._subscribe)}{yet}")
 
     def _on_restored(self, confirmation: si.FeedMessage) -> None:
         self.is_lost = False
@@ -195,7 +201,7 @@ async def follow(
     Parameters
     ----------
     url : str
-        ``ws://HOST:9081``, ``wss://HOST:9081`` or ``unix:PATH``.
+        ``ws://HOST:9081``, ``wss://HOST:9081`` or ``unix:PATH``, or several with commas between them, as of `keep_registered`.
     from_ : int or {"now", "snapshot"}
         Start with the next event, with the present state, or with the event after this sequence number.
     term : str
@@ -232,7 +238,7 @@ async def follow(
         applications=list(options.get("applications", ())),
         kinds=list(options.get("kinds", ())),
     )
-    connecting = Connecting(url, login_of(options), encoding_named(encoding), FIRST_CONNECT_S if waits else 0.0)
+    connecting = Connecting(Addresses(url), login_of(options), encoding_named(encoding), FIRST_CONNECT_S if waits else 0.0)
     follower = Follower(connecting, subscribe, rng or random.Random(), on_connection)
     async with alongside(follower.run):
         await follower.begun.wait()

@@ -9,6 +9,7 @@ from typing import NamedTuple, Unpack
 import trio
 from msgspec import structs
 
+from ykactor.client.addresses import Addresses
 from ykactor.client.connection import alongside
 from ykactor.client.errors import Disconnected, RequestRefused, SessionReplaced
 from ykactor.client.reconnecting import OnConnection, ReconnectingSession, silently
@@ -45,8 +46,16 @@ class KeptSession(ReconnectingSession[si.Response | Refusal], Sender[None]):
         Whether its connection was lost, or could not be made, and there is no other yet. False also before the first attempt.
     """
 
-    def __init__(self, register: Registering, config: Callable[[], str], rng: random.Random, on_connection: OnConnection) -> None:
+    def __init__(
+        self,
+        addresses: Addresses,
+        register: Registering,
+        config: Callable[[], str],
+        rng: random.Random,
+        on_connection: OnConnection,
+    ) -> None:
         super().__init__(rng, on_connection)
+        self._addresses = addresses
         self._register = register
         self._config = config
         #: The configuration that the daemon has refused in a fresh registration; the next one comes without.
@@ -112,13 +121,15 @@ class KeptSession(ReconnectingSession[si.Response | Refusal], Sender[None]):
             before = self._sequence
             text = self._config() if before is None and self._refused_config is None else ""
             try:
-                async with self._register(config=text, resume_from=before, term=self._term) as rm:
+                async with self._register(self._addresses.current, config=text, resume_from=before, term=self._term) as rm:
+                    self._addresses.confirmed(rm.term)
                     self._opened_s = trio.current_time()
                     await self._serve(rm)
             except SessionReplaced:
                 raise
             except Disconnected as lost:
                 self._on_lost(f"no connection, trying again: {lost}")
+                self._addresses.failed()
                 return
             except _Interrupted:
                 self._sequence = None
@@ -214,7 +225,10 @@ async def keep_registered(
 
     Parameters
     ----------
-    url, rm_id
+    url : str
+        As of `connect`. With several addresses, with commas between them, each failure leads to the next one, and a daemon is
+        refused for which another one has taken over (rule DU-23).
+    rm_id
         As of `connect`.
     config : callable, optional
         Called at each fresh registration; returns the queue configuration that is in force before anything else is handled. If
@@ -250,7 +264,15 @@ async def keep_registered(
                     case si.AllocationResponse(new=new):
                         ...
     """
-    register = partial(connect, url, rm_id=rm_id, **options)
-    session = KeptSession(register, config, rng or random.Random(), on_connection)
+    addresses, check = Addresses(url), options.get("before_registering")
+
+    def before_registering(term: str) -> None:
+        addresses.check(term)
+        if check is not None:
+            check(term)
+
+    options["before_registering"] = before_registering
+    register = partial(connect, rm_id=rm_id, **options)
+    session = KeptSession(addresses, register, config, rng or random.Random(), on_connection)
     async with alongside(session.run):
         yield session

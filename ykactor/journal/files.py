@@ -49,6 +49,12 @@ def locked(directory: Path, holder: Holder = "daemon") -> Iterator[None]:
         os.close(file)
 
 
+def standby_in(directory: Path) -> int | None:
+    """The process of the standby that holds a directory, or has been the last to; None if it was a daemon. Raises:  OSError."""
+    number, _, holder = (directory / "lock").read_text(errors="replace").partition("\n")
+    return int(number) if holder.startswith("standby") else None
+
+
 def _refuse_foreign(directory: Path) -> None:
     owner = directory.stat().st_uid
     if owner != os.geteuid():
@@ -56,6 +62,35 @@ def _refuse_foreign(directory: Path) -> None:
             f"{directory}: found a directory of user {owner}, expected one of user {os.geteuid()}, who runs this program; "
             "run it as the owner, or change the owner of the directory and its files"
         )
+
+
+# ---- that the history goes on elsewhere
+
+_SUPERSEDED = "superseded"
+
+
+def write_superseded(directory: Path, since: str) -> None:
+    """Note that the history of a directory goes on elsewhere, and since when: no daemon begins there. Raises:  OSError."""
+    path = directory / _SUPERSEDED
+    path.write_text(f"{since}\n")
+    sync(path)
+    sync(directory)
+
+
+def read_superseded(directory: Path) -> str:
+    """The reason for which no daemon may begin in a directory; "" if it may. Raises:  OSError."""
+    path = directory / _SUPERSEDED
+    if not path.exists():
+        return ""
+    return (
+        f"{path}: found that this history goes on elsewhere, in {path.read_text().strip()}; make the directory a standby of "
+        "the daemon there with 'ykactor replica --standby', or remove the file to go on here all the same"
+    )
+
+
+def forget_superseded(directory: Path) -> None:
+    """Forget it: the directory follows the history again, or takes it over. Raises:  OSError."""
+    (directory / _SUPERSEDED).unlink(missing_ok=True)
 
 
 #: The time at which a transaction is on the disk: before it is acknowledged; at the next checkpoint; whenever the system likes.

@@ -12,7 +12,17 @@ from pathlib import Path
 from ykactor.journal import schema
 from ykactor.journal.copying import attach, take_over
 from ykactor.journal.errors import DiskError, JournalError, damaged, explained, write_error
-from ykactor.journal.files import Durability, Holder, Seen, WatchedFiles, Witness, locked, sync
+from ykactor.journal.files import (
+    Durability,
+    Holder,
+    Seen,
+    WatchedFiles,
+    Witness,
+    forget_superseded,
+    locked,
+    read_superseded,
+    sync,
+)
 from ykactor.journal.reading import base_bytes
 from ykactor.journal.terms import TERMS_MAX, Beginning, Term, Terms, read_beginnings, write_beginning, write_beginnings
 from ykactor.journal.transaction import Batch, LogRow, Transaction, record_crc
@@ -107,6 +117,8 @@ class Store:
             store = cls(connection, path, witness, seen)
             stack.callback(store._end)
             if holder == "daemon":
+                if superseded := read_superseded(directory):
+                    raise JournalError(superseded)
                 store.begin_term()
             store._resources = stack.pop_all()
             return store
@@ -127,11 +139,13 @@ class Store:
     def write(self, transaction: Transaction) -> int:
         """Write the next transaction, as ``commit``, also one that another journal has written, of the present term.
 
-        Raises:  ValueError if it is not the next one; NotWrittenError, DiskError.
+        Raises:  ValueError if it is not the next one, or of another term; NotWrittenError, DiskError.
         """
         number = transaction.number
         if number != self.number + 1:
             raise ValueError(f"found transaction {number}, expected {self.number + 1}")
+        if transaction.log[-1] != self.beginnings[-1].term.number:
+            raise ValueError(f"found a transaction of term {transaction.log[-1]}, expected {self.beginnings[-1].term}")
         with self._transaction():
             if transaction.deletes:
                 self._connection.execute(_DELETE, (_json_array(transaction.deletes),))
@@ -208,10 +222,19 @@ class Store:
         """The terms of this history."""
         return Terms(self.beginnings)
 
-    def begin_term(self) -> None:
-        """Begin a term that is higher than those of the database and of the witness. Raises:  as ``commit``."""
+    def begin_term(self, *, takes_over: bool = False) -> None:
+        """Begin a term that is higher than those of the database and of the witness. Raises:  as ``commit``.
+
+        Args:
+            takes_over: as of ``Term.after``.
+        """
         numbers = [beginning.term.number for beginning in self.beginnings] + ([] if self._noted is None else [self._noted.number])
-        begun = Beginning(Term.after(max(numbers, default=0)), self.number + 1, self.last_event + 1, self.last_message + 1)
+        begun = Beginning(
+            Term.after(max(numbers, default=0), takes_over=takes_over),
+            self.number + 1,
+            self.last_event + 1,
+            self.last_message + 1,
+        )
         with self._transaction():
             write_beginning(self._connection, begun)
         self.beginnings = [*self.beginnings, begun][-TERMS_MAX:]
@@ -223,6 +246,7 @@ class Store:
         with self._transaction():
             write_beginnings(self._connection, beginnings)
         self.beginnings = list(beginnings)
+        forget_superseded(self._path.parent)
 
     def take_in(self, copy: Path) -> None:
         """Take over a copy of the rest of a history (``copying``), in one transaction. Raises:  as ``commit``."""

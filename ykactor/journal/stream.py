@@ -1,7 +1,8 @@
 """The messages of ``/v1/journal``: what a standby needs to keep a copy of a journal (DU-20).
 
 A standby sends ``Join``, and ``Durable`` with the newest transaction that it has on its disk. A daemon answers ``Refused``, or
-``Following`` and then data in parts: a copy of the rest of the history (``copying``) after ``Copy``, otherwise transactions.
+``Following`` and then data in parts: a copy of the rest of the history (``copying``) after ``Copy``, otherwise transactions. A
+standby that takes over sends ``HandOver``, and is sent ``Ended`` when no other transaction will follow.
 """
 
 from collections.abc import Iterator
@@ -39,6 +40,14 @@ class Durable(_Message, frozen=True):
     number: int
 
 
+class HandOver(_Message, frozen=True):
+    """The standby takes over when the daemon has ended in good order."""
+
+
+class Ended(_Message, frozen=True):
+    """The daemon has nothing more to write, and tells nobody anything more."""
+
+
 class Refused(_Message, frozen=True):
     """The daemon does not let this journal follow: trying again changes nothing."""
 
@@ -46,9 +55,10 @@ class Refused(_Message, frozen=True):
 
 
 class Following(_Message, frozen=True):
-    """The terms of the history that the standby follows from now on."""
+    """The history that the standby follows from now on: its terms, and the newest transaction at this moment."""
 
     beginnings: list[Beginning]
+    number: int
 
 
 class Copy(_Message, frozen=True):
@@ -64,8 +74,8 @@ class Part(_Message, frozen=True):
     is_last: bool = True
 
 
-ToDaemon = Join | Durable
-ToStandby = Refused | Following | Copy | Part
+ToDaemon = Join | Durable | HandOver
+ToStandby = Refused | Following | Copy | Part | Ended
 
 _ENCODER = msgspec.msgpack.Encoder()
 _FROM_STANDBY: msgspec.msgpack.Decoder[ToDaemon] = msgspec.msgpack.Decoder(ToDaemon)

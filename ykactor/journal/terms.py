@@ -20,6 +20,8 @@ from ykactor.journal.transaction import crc_of
 
 #: Terms that are remembered, the newest; who comes with an older one begins anew.
 TERMS_MAX = 1000
+#: A take-over begins a term whose number is the next multiple of this one, which starts of the older daemon never reach.
+GENERATION = 2**20
 #: Bytes of chance in a term.
 _NONCE_BYTES = 8
 
@@ -41,9 +43,15 @@ class Term(Struct, frozen=True, order=True):
     nonce: str
 
     @classmethod
-    def after(cls, number: int) -> "Term":
-        """A new term, higher than all with numbers up to ``number``."""
-        return cls(number + 1, secrets.token_hex(_NONCE_BYTES))
+    def after(cls, number: int, *, takes_over: bool = False) -> "Term":
+        """A new term, higher than all with numbers up to ``number``, and if it takes over, than those of later starts there."""
+        above = (number // GENERATION + 1) * GENERATION if takes_over else number + 1
+        return cls(above, secrets.token_hex(_NONCE_BYTES))
+
+    @property
+    def generation(self) -> int:
+        """The number of take-overs up to this term."""
+        return self.number // GENERATION
 
     @classmethod
     def parse(cls, text: str) -> "Term":
@@ -110,6 +118,12 @@ class Terms:
             return ""
         ended = f"which has ended with {kind} {last} in this history"
         return f"found {kind} {number} of term {term}, {ended}: the daemon goes on from an older copy"
+
+    def superseded_by(self, beginnings: Sequence[Beginning]) -> Term | None:
+        """The term in which another daemon has taken over this history, according to those of its journal; None if none has."""
+        is_same = any(str(beginning.term) in self._ends for beginning in beginnings)
+        newest = beginnings[-1].term if beginnings else self.present
+        return newest if is_same and newest.generation > self.present.generation else None
 
     def strange(self, number: int, beginnings: Sequence[Beginning]) -> str:
         """The reason for which a journal is no beginning of this history, as a sentence; "" if it is one.

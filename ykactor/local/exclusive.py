@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import trio
 
+from ykactor.client.addresses import split_addresses
 from ykactor.client.connection import DEFAULT_PORTS
 from ykactor.local.machine import user_name
 from ykactor.wire.sockets import UNIX, credentials, unix_path
@@ -123,6 +124,9 @@ def _holder(name: str) -> str:
 
 async def daemon_of(url: str) -> str:
     """One text for all ways to write the address of a daemon: names, links, and the addresses of this machine."""
+    addresses = split_addresses(url)
+    if len(addresses) > 1:
+        return ",".join(sorted([await daemon_of(address) for address in addresses]))
     if url.startswith(UNIX):
         return UNIX + await trio.to_thread.run_sync(os.path.realpath, unix_path(url))
     parts = urlsplit(url)

@@ -46,6 +46,7 @@ COMMANDS = {
     "journal": "journal",
     "replay": "replay",
     "replica": "replica",
+    "take-over": "take_over",
     "what-if": "what_if",
     "audit": "history:audit",
     "usage": "usage",

@@ -241,9 +241,13 @@ def command(
         with kept_state(state_dir, settings, keeping, standbys) as state:
             if config is None:
                 _log_without_file(state)
-            loop.run(_serve, partial(make_daemon, config, settings, state, access, tls), where)
+            superseded = loop.run(_serve, partial(make_daemon, config, settings, state, access, tls), where)
+        if superseded:
+            raise exit_codes.Unavailable(superseded)
     except (JournalError, DoorError) as error:
         raise obstacle(error) from None
+    except click.ClickException:
+        raise
     except Exception as failure:
         _report_crash(failure, state_dir)
         raise SystemExit(exit_codes.SOFTWARE) from None
@@ -355,9 +359,7 @@ def follow_tls(files: TlsFiles | None, clock: Clock) -> TlsWatcher | None:
 
 
 @asynccontextmanager
-async def running(
-    daemon: Daemon, where: DoorSettings, *alongside: Callable[[], Awaitable[None]]
-) -> AsyncIterator[list[str]]:
+async def running(daemon: Daemon, where: DoorSettings, *alongside: Callable[[], Awaitable[None]]) -> AsyncIterator[list[str]]:
     """Run a daemon until the block ends; the URLs at which it listens. Raises ``DoorError`` if it cannot.
 
     Args:
@@ -373,8 +375,11 @@ async def running(
         nursery.cancel_scope.cancel()
 
 
-async def _serve(make: Callable[[], Daemon], where: DoorSettings) -> None:
-    """Run a daemon until a signal ends it; Ctrl-C raises ``KeyboardInterrupt`` when it has ended."""
+async def _serve(make: Callable[[], Daemon], where: DoorSettings) -> str:
+    """Run a daemon until a signal ends it; Ctrl-C raises ``KeyboardInterrupt`` when it has ended.
+
+    Returns why it has ended if another daemon has taken over without asking; "" otherwise.
+    """
     daemon = make()
     received: set[int] = set()
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
@@ -382,6 +387,7 @@ async def _serve(make: Callable[[], Daemon], where: DoorSettings) -> None:
             await daemon.stopped.wait()
     if signal.SIGINT in received:
         raise KeyboardInterrupt
+    return daemon.superseded
 
 
 async def _handle_signals(daemon: Daemon, signals: AsyncIterator[int], received: set[int]) -> None:

@@ -22,7 +22,7 @@ from ykactor.client.login import Login
 from ykactor.core.values.times import S_NS
 from ykactor.core.values.words import plural
 from ykactor.journal.errors import JournalError, NotWrittenError, may_pass
-from ykactor.journal.stream import Copy, Durable, Following, Part, Refused, ToStandby, encode, from_daemon
+from ykactor.journal.stream import Copy, Durable, Ended, Following, HandOver, Part, Refused, ToStandby, encode, from_daemon
 from ykactor.journal.transaction import Transaction
 from ykactor.surfaces.admission.slots import JOURNAL_PATH
 from ykactor.surfaces.cli.cells import time_text
@@ -85,6 +85,9 @@ class FollowingJournal:
         self._parts: list[bytes] = []
         #: The size of the copy that is received; None while none is.
         self._copy_bytes: int | None = None
+        self._takes_over = False
+        #: With which transaction it asks the daemon to end; None: it does not, or has.
+        self._asks_at: int | None = None
         self.status = Status(0, journal.joining.number, "", connected=False)
 
     async def run(self) -> None:
@@ -111,7 +114,7 @@ class FollowingJournal:
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
     async def _follow(self) -> None:
-        """Follow the daemon over one connection."""
+        """Follow the daemon over one connection, until it has handed over."""
         url = self._daemon.url
         names, self._parts, self._copy_bytes = [MSGPACK.name], [], None
         async with open_connection(url, JOURNAL_PATH, login=self._login, subprotocols=names) as connection:
@@ -119,19 +122,34 @@ class FollowingJournal:
             await stream.send_encoded(encode(self._journal.joining))
             while True:
                 data = await stream.receive()
-                await self._handle(_read(data), stream)
+                message = _read(data)
+                if isinstance(message, Ended):
+                    return
+                await self._handle(message, stream)
+
+    async def take_over(self) -> None:
+        """Let the daemon end in good order, and follow it to its end.
+
+        Raises:
+            Disconnected: the connection was lost, or there was none: the daemon may have ended, and may have told more.
+            RequestRefused, ClickException, JournalError, OSError: as of ``run``.
+        """
+        self._takes_over = True
+        await self._follow()
 
     async def _handle(self, message: ToStandby, stream: MessageStream) -> None:
         match message:
             case Refused(reason=reason):
                 raise click.ClickException(f"{self._daemon.url}: {reason}")
-            case Following(beginnings=beginnings):
+            case Following(beginnings=beginnings, number=number):
+                self._asks_at = number if self._takes_over else None
                 await self._write(partial(self._journal.follow, beginnings))
                 self.status.term, self.status.connected = str(beginnings[-1].term), True
                 say(
                     f"follows {self._daemon.url} in term {self.status.term}, from transaction {self.status.transaction} on",
                     err=True,
                 )
+                await self._ask(stream)
             case Copy(size=size):
                 say(f"gets a copy of {plural(size, 'byte')}", err=True)
                 self._copy_bytes = size
@@ -168,9 +186,16 @@ class FollowingJournal:
     async def _confirm(self, stream: MessageStream) -> None:
         self.status.transaction = self._journal.joining.number
         await stream.send_encoded(encode(Durable(self.status.transaction)))
+        await self._ask(stream)
         if self._journal.needs_tidying:
             with suppress(NotWrittenError):  # the next transaction finds it out too
                 await trio.to_thread.run_sync(self._journal.tidy)
+
+    async def _ask(self, stream: MessageStream) -> None:
+        """Ask the daemon to end as soon as it has little left to send: it ends in seconds, whatever was sent."""
+        if self._asks_at is not None and self._journal.joining.number >= self._asks_at:
+            self._asks_at = None
+            await stream.send_encoded(encode(HandOver()))
 
     async def _write(self, work: Callable[[], None]) -> None:
         """Do blocking work of the journal; while its disk is full, try it again and again."""

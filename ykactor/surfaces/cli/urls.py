@@ -91,7 +91,9 @@ class Destination(Struct, frozen=True):
         return f"the token in {self.token_file} is unknown, expired or revoked: {make}"
 
     def _tls(self) -> ssl.SSLContext | None:
-        if not self.url.startswith("wss:"):
+        from ykactor.client.addresses import split_addresses
+
+        if not any(address.startswith("wss:") for address in split_addresses(self.url)):
             for option, file in (("--tls-ca", self.tls_ca), ("--tls-cert", self.tls_cert)):
                 if file is not None:
                     raise click.UsageError(f"found {option} with {self.url}, expected wss://: without TLS it has no effect")
@@ -137,7 +139,8 @@ daemon_options = grouped(
         show_envvar=True,
         default=DEFAULT_URL,
         show_default=True,
-        help="The address of the daemon: ws://HOST:PORT, wss://HOST:PORT or unix:PATH.",
+        help="The address of the daemon: ws://HOST:PORT, wss://HOST:PORT or unix:PATH; several, with commas between them, if "
+        "another daemon may take over.",
     ),
     click.option(
         "--token-file",

@@ -36,6 +36,7 @@ from ykactor.core.messages.facts import ConfigurationChanged, Fact
 from ykactor.core.messages.submissions import RefuseConfig, Reset, Submission
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import PartitionName
+from ykactor.journal.files import write_superseded
 from ykactor.journal.terms import Terms
 from ykactor.surfaces.admission.admission import Admission
 from ykactor.surfaces.admission.audit import Audit
@@ -195,6 +196,10 @@ class Daemon:
         self._reloading = Reloading(in_force, change, self._partitions, self._report_refused, self._tell_replaced, self._rows)
         self._groups = GroupResolver()
         self.begun = trio.Event()
+        #: Around everything that runs.
+        self._ending = trio.CancelScope()
+        #: Why it has ended, if another daemon has taken over without asking; "" otherwise.
+        self.superseded = ""
         self._stop = trio.Event()
         #: Set when ``run`` has ended without an error.
         self.stopped = trio.Event()
@@ -308,6 +313,14 @@ class Daemon:
         Error handling: an exception in a partition is a bug, for which there is supervision if there is a journal; without one,
         or if no partition runs any more, it is raised here. Mistakes of clients are not.
         """
+        with self._ending:
+            await self._run(doors, notifier, task_status)
+        if self._ending.cancelled_caught and not self.begun.is_set():
+            task_status.started()
+        log_stopped(self.feed.ring, self.outboxes.current)
+        self.stopped.set()
+
+    async def _run(self, doors: Sequence[Door], notifier: Notifier, task_status: trio.TaskStatus[None]) -> None:
         addresses = ", ".join(door.url for door in doors)
         stopping = trio.Event()
         async with trio.open_nursery() as inner:
@@ -339,8 +352,6 @@ class Daemon:
                     await self._stop_partitions()
                 stopping.set()
             inner.cancel_scope.cancel()
-        log_stopped(self.feed.ring, self.outboxes.current)
-        self.stopped.set()
 
     async def _begin(self, nursery: trio.Nursery, notifier: Notifier) -> bool:
         """Let clients in when as many standbys as wanted have what was recovered; False if the daemon is stopped before.
@@ -423,6 +434,27 @@ class Daemon:
         if self._file_config is not None:
             await self._reloading.resume_file(self._file_config, str(self._settings.config_path or "standard input"))
         await self._reloading.catch_up()
+
+    def supersede(self, term: str) -> None:
+        """End at once (``Gateway.supersede``)."""
+        assert self.standbys is not None, "the history that is taken over is in files"
+        write_superseded(self.standbys.directory, f"term {term}")
+        self.superseded = f"another daemon has taken over in term {term}"
+        log_event(log, logging.ERROR, "superseded", reason=self.superseded)
+        self._ending.cancel()
+
+    def hand_over(self) -> None:
+        """End in good order (``Gateway.hand_over``)."""
+        assert self.standbys is not None, "a standby takes over"
+        log_event(log, logging.INFO, "hands_over", transaction=self.standbys.number)
+        self.standbys.hand_over()
+        self.stop()
+
+    def handed_over(self) -> None:
+        """Note that the history goes on elsewhere (``Gateway.handed_over``)."""
+        assert self.standbys is not None, "a standby takes over"
+        write_superseded(self.standbys.directory, f"a term after {self.terms.present}")
+        log_event(log, logging.INFO, "handed_over", transaction=self.standbys.number)
 
     def stop(self) -> None:
         """End ``run``, after what is under way is finished."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import trio
 
+from ykactor.actors.gateway import Gateway
 from ykactor.actors.standbys import KEPT_BYTES_MAX, Missed, Standby, Standbys
 from ykactor.journal import schema
 from ykactor.journal.copying import copy_rest
@@ -17,7 +18,9 @@ from ykactor.journal.stream import (
     PART_BYTES,
     Copy,
     Durable,
+    Ended,
     Following,
+    HandOver,
     Join,
     Part,
     Refused,
@@ -43,9 +46,11 @@ _COPIES_MAX = 2
 class JournalSession:
     """Sends transactions, whatever the subprotocol is, in the form of ``journal.stream``."""
 
-    def __init__(self, peer: Peer, standbys: Standbys) -> None:
+    def __init__(self, peer: Peer, gateway: Gateway, standbys: Standbys) -> None:
         self.peer = peer
+        self._gateway = gateway
         self._standbys = standbys
+        self._takes_over = False
         #: Around waiting for transactions; cancelled by ``stop``.
         self._waiting = trio.CancelScope()
         self._is_stopping = False
@@ -67,6 +72,8 @@ class JournalSession:
         reason = self._refusal(message)
         if reason:
             await self._send(Refused(reason))
+            if (term := self._gateway.terms.superseded_by(message.beginnings)) is not None:
+                self._gateway.supersede(str(term))
             return
         standby = self._standbys.join(message.number)
         try:
@@ -85,6 +92,9 @@ class JournalSession:
         """The reason for which a journal cannot follow; "" if it can."""
         if join.version != schema.VERSION:
             return f"found version {join.version} of the journal, expected {schema.VERSION}: both need the same"
+        term = self._gateway.terms.superseded_by(join.beginnings)
+        if term is not None:
+            return f"this daemon ends, as another one has taken over in term {term}"
         reason = self._standbys.strange(join.number, join.beginnings)
         return reason and f"found a journal that is no beginning of the daemon's: {reason}; begin with an empty directory"
 
@@ -100,6 +110,10 @@ class JournalSession:
         with suppress(ConnectionClosedError):
             while True:
                 message = await self._receive()
+                if isinstance(message, HandOver):
+                    self._takes_over = True
+                    self._gateway.hand_over()
+                    continue
                 if not isinstance(message, Durable) or not standby.number <= message.number <= self._standbys.number:
                     await self.peer.drop(_WRONG, "expected Durable with a transaction that was sent")
                     break
@@ -109,7 +123,7 @@ class JournalSession:
         session.cancel()
 
     async def _serve(self, standby: Standby) -> None:
-        await self._send(Following(self._standbys.beginnings))
+        await self._send(Following(self._standbys.beginnings, self._standbys.number))
         sent, copies = standby.number, 0
         while True:
             try:
@@ -121,14 +135,21 @@ class JournalSession:
                     return
                 sent = await self._send_copy(sent)
                 continue
-            if not transactions:
+            if not transactions and await self._has_all(standby, sent):
                 break
             for data in transactions:
                 for part in parts(data):
                     await self.peer.send_encoded([part], MSGPACK)
             sent += len(transactions)
-        while standby.number < sent:  # until the daemon has ended
+        if self._takes_over:
+            self._gateway.handed_over()
+            await self._send(Ended())
+
+    async def _has_all(self, standby: Standby, sent: int) -> bool:
+        """Wait until the standby has what it was sent, or the daemon has ended; False if there is more meanwhile."""
+        while standby.number < sent:
             await self._told.wait()
+        return sent == self._standbys.number
 
     async def _after(self, number: int) -> list[bytes]:
         """The next transactions; [] if there are none and the session is to stop."""

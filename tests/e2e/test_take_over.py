@@ -1,0 +1,248 @@
+"""``ykactor take-over``: another daemon goes on where the one before has been, and nobody is told two histories (DU-23)."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from daemon import RunningDaemon, application, asks, node, real_daemon, run_command
+from test_standby import RunningStandby, newest, standby_of
+
+from ykactor.client import Disconnected, follow, keep_registered
+from ykactor.client.addresses import Addresses
+from ykactor.client.kept import KeptSession
+from ykactor.surfaces.cli import exit_codes
+from ykactor.wire.si import messages as si
+
+
+class Place:
+    """Two machines, each with a directory, which is that of a daemon or of a standby."""
+
+    def __init__(self, place: Path) -> None:
+        self.directories = [place / "a", place / "b"]
+        self.urls = [f"unix:{place / name}.sock" for name in "ab"]
+        #: The addresses that clients know.
+        self.both = ",".join(self.urls)
+
+    @asynccontextmanager
+    async def daemon(self, which: int, *arguments: str, ready: str = "daemon_started") -> AsyncIterator[RunningDaemon]:
+        options = ("--state-dir", self.directories[which], *arguments)
+        async with real_daemon(*options, ws=["--ws", self.urls[which]], ready=ready) as daemon:
+            yield daemon
+
+    @asynccontextmanager
+    async def standby(self, which: int) -> AsyncIterator[RunningStandby]:
+        async with standby_of(self.urls[1 - which], self.directories[which]) as standby:
+            yield standby
+
+    async def take_over(self, *options: str, expect: int = exit_codes.OK) -> tuple[str, str]:
+        """Let the second one take over."""
+        return await run_command(
+            "take-over", "--url", self.urls[0], "--state-dir", self.directories[1], *options, expect=expect
+        )
+
+
+class Told:
+    """A resource manager and a follower, which know both addresses, and all that they are told."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self.connections: list[str] = []
+        self.events: list[int] = []
+        self.registrations = 0
+        self.allocated: list[str] = []
+        self._grown = trio.Event()
+
+    async def follow(self, *, task_status: trio.TaskStatus[None]) -> None:
+        async with follow(self._url, from_=0) as messages:
+            task_status.started()
+            async for message in messages:
+                assert isinstance(message, si.EventRecord), message
+                self.events.append(message.sequence)
+                self._wake()
+
+    async def manage(self, *, task_status: trio.TaskStatus[KeptSession]) -> None:
+        async with keep_registered(self._url, rm_id="rm-1", on_connection=self.connections.append) as rm:
+            task_status.started(rm)
+            async for message in rm:
+                if isinstance(message, si.RegisterResourceManagerResponse):
+                    self.registrations += 1
+                    rm.send(node(vcore=10_000))
+                    rm.send(application("app-1", "root.default"))
+                elif isinstance(message, si.AllocationResponse):
+                    self.allocated += [allocation.allocation_key for allocation in message.new]
+                self._wake()
+
+    def _wake(self) -> None:
+        self._grown.set()
+        self._grown = trio.Event()
+
+    async def is_registered(self) -> None:
+        """Wait until it has reported what there is."""
+        while not self.registrations:
+            await self._grown.wait()
+
+    async def has(self, count: int) -> None:
+        """Wait until so many tasks have been placed."""
+        while len(self.allocated) < count:
+            await self._grown.wait()
+
+    def check(self, tasks: int) -> None:
+        """Check that everything came once, and that nothing was begun anew."""
+        assert sorted(self.allocated) == sorted(f"t{number}" for number in range(tasks))
+        assert self.events == [*range(1, len(self.events) + 1)]
+        assert self.registrations == 1
+
+
+@pytest.mark.parametrize("hands_over", [False, True])
+async def test_clients_go_on_by_number(tmp_path: Path, hands_over: bool) -> None:
+    """A resource manager and a follower lose and repeat nothing, whether the daemon was killed or has handed over."""
+    place = Place(tmp_path)
+    told = Told(place.both)
+    async with trio.open_nursery() as nursery:
+        async with place.standby(1) as standby, place.daemon(0, "--standbys", "1") as daemon:
+            rm = await nursery.start(told.manage)
+            await nursery.start(told.follow)
+            await told.is_registered()
+            rm.send(asks(*(f"t{number}" for number in range(5)), of="app-1", vcore=10))
+            await told.has(5)
+            if not hands_over:
+                daemon.process.kill()
+            await place.take_over(*(["--hand-over"] if hands_over else []))
+            assert await daemon.process.wait() == (exit_codes.OK if hands_over else -signal.SIGKILL)
+            assert await standby.process.wait() == exit_codes.OK
+        async with place.daemon(1):
+            rm.send(asks(*(f"t{number}" for number in range(5, 10)), of="app-1", vcore=10))
+            await told.has(10)
+            assert any(line.startswith("resumed after message") for line in told.connections)
+            nursery.cancel_scope.cancel()
+    told.check(10)
+
+
+async def test_the_older_daemon_ends_and_does_not_begin_again(tmp_path: Path) -> None:
+    """A daemon that is told of the take-over ends with exit code 75; its next start is refused, and says what to do."""
+    place = Place(tmp_path)
+    async with place.daemon(0) as daemon:
+        async with place.standby(1) as standby:
+            await standby.has(1)
+            said = (await place.take_over())[1]
+            assert "this daemon ends, as another one has taken over in term 1048576-" in said
+        assert await daemon.process.wait() == exit_codes.TEMPORARY
+        assert "another daemon has taken over in term 1048576-" in daemon.noise
+    arguments = ("serve", "--state-dir", place.directories[0], "--ws", place.urls[0], "--http", "none")
+    refused = (await run_command(*arguments, expect=exit_codes.USAGE))[1]
+    assert "superseded: found that this history goes on elsewhere, in term 1048576-" in refused
+    assert "make the directory a standby of the daemon there with 'ykactor replica --standby'" in refused
+    async with place.daemon(1) as daemon:
+        await daemon.stop()
+
+
+async def test_a_daemon_that_waits_for_its_standby_ends(tmp_path: Path) -> None:
+    """The daemon that was killed has been started again, and has let nobody in yet, when the standby takes over."""
+    place = Place(tmp_path)
+    async with place.daemon(0) as daemon, place.standby(1) as standby:
+        await standby.has(1)
+        daemon.process.kill()
+        await daemon.process.wait()
+        await standby.stop()
+    async with place.daemon(0, "--standbys", "1", ready="") as daemon:
+        await daemon.wait_logged("waits_for_standbys")
+        await place.take_over()
+        assert await daemon.process.wait() == exit_codes.TEMPORARY
+        assert not daemon.logged("daemon_started")
+
+
+async def test_a_daemon_that_has_handed_over_becomes_the_standby(tmp_path: Path) -> None:
+    """The journal is the beginning of that of the next one: it follows without a copy, and the work can be handed back."""
+    place = Place(tmp_path)
+    async with place.daemon(0, "--standbys", "1", ready="") as daemon, place.standby(1):
+        await daemon.wait_logged("daemon_started")
+        await place.take_over("--hand-over")
+        assert await daemon.process.wait() == exit_codes.OK
+    number = newest(place.directories[0])
+    assert newest(place.directories[1]) == number
+    async with place.daemon(1, "--standbys", "1", ready="") as daemon, place.standby(0) as standby:
+        await daemon.wait_logged("daemon_started")
+        await standby.has(number + 1)
+        assert "gets a copy" not in standby.said
+        await run_command("take-over", "--url", place.urls[1], "--state-dir", place.directories[0], "--hand-over")
+        assert await daemon.process.wait() == exit_codes.OK
+    async with place.daemon(0) as daemon:
+        await daemon.stop()
+
+
+async def test_clients_refuse_the_older_daemon(tmp_path: Path) -> None:
+    """A client that has heard of the take-over waits for the newer daemon, also if only the older one is there."""
+    place = Place(tmp_path)
+    connections, restored = list[str](), trio.Event()
+
+    def on_connection(sentence: str) -> None:
+        connections.append(sentence)
+        if sentence.startswith("connection restored"):
+            restored.set()
+
+    async with place.daemon(0) as daemon, place.standby(1) as standby:
+        await standby.has(1)
+        daemon.process.kill()
+        await daemon.process.wait()
+        await place.take_over()
+    async with place.daemon(0) as older:
+        await older.stop()
+    async with place.daemon(1) as newer:
+        async with follow(place.both, on_connection=on_connection) as messages, place.daemon(0):
+            assert connections == [f"connected to {place.urls[1]}: all events from now on"]
+            newer.process.kill()
+            await newer.process.wait()
+            async with place.daemon(1), trio.open_nursery() as nursery:
+                nursery.start_soon(anext, messages)
+                await restored.wait()
+                nursery.cancel_scope.cancel()
+            assert messages.term.startswith("10485")
+
+
+async def test_the_older_daemon_is_refused(tmp_path: Path) -> None:
+    """A client knows it by its term, which is lower than one that was confirmed; with one address nothing is refused."""
+    addresses = Addresses(Place(tmp_path).both)
+    addresses.confirmed("1048577-b")
+    with pytest.raises(Disconnected, match="found a daemon of term 5-a, another one has taken over for it"):
+        addresses.check("5-a")
+    assert addresses.failed()
+    assert addresses.current == Place(tmp_path).urls[1]
+    addresses.check("1048577-b")
+    assert not addresses.failed()
+    assert addresses.current == Place(tmp_path).urls[0]
+    alone = Addresses("ws://a:1")
+    alone.confirmed("7-a")
+    alone.check("1-b")
+    assert not alone.failed()
+
+
+async def test_a_hand_over_without_a_daemon_takes_nothing_over(tmp_path: Path) -> None:
+    """The command says so, and what to do; the directory stays one of a standby."""
+    place = Place(tmp_path)
+    async with place.daemon(0) as daemon, place.standby(1) as standby:
+        await standby.has(1)
+        await daemon.stop()
+        errors = (await place.take_over("--hand-over", expect=exit_codes.FAILED))[1]
+        assert "nothing was taken over. If the daemon has ended, begin it again, or take over without --hand-over" in errors
+    async with place.daemon(0), place.standby(1) as standby:
+        await standby.has(1)
+
+
+async def test_a_directory_of_a_daemon_is_not_taken_over(tmp_path: Path) -> None:
+    """A daemon that runs there is not ended; a directory that has no journal, or has followed nobody, is refused."""
+    place = Place(tmp_path)
+    async with place.daemon(1) as daemon:
+        errors = (await place.take_over(expect=exit_codes.TEMPORARY))[1]
+        assert f"found it in use by process {daemon.process.pid}" in errors
+        assert daemon.process.poll() is None
+    place.directories[1] = tmp_path / "new"
+    assert "found no journal.db" in (await place.take_over(expect=exit_codes.USAGE))[1]
+    assert not place.directories[1].exists()
+    async with place.standby(1) as standby:
+        await standby.says("is not connected, and tries again")
+    assert "has followed no daemon" in (await place.take_over(expect=exit_codes.USAGE))[1]

@@ -1,0 +1,116 @@
+"""``ykactor take-over``: a standby becomes the state of the next daemon (DU-23)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from ykactor.actors.clock import system_ns
+from ykactor.client import Disconnected, RequestRefused
+from ykactor.client.connection import MessageStream, open_connection
+from ykactor.client.login import Login
+from ykactor.journal import schema
+from ykactor.journal.errors import JournalError, NotWrittenError
+from ykactor.journal.files import forget_superseded, locked, standby_in
+from ykactor.journal.reading import Reader
+from ykactor.journal.store import Store
+from ykactor.journal.stream import Join, Refused, encode, from_daemon
+from ykactor.surfaces.admission.slots import JOURNAL_PATH
+from ykactor.surfaces.cli import exit_codes, loop
+from ykactor.surfaces.cli.standby import FollowingJournal
+from ykactor.surfaces.cli.state_options import Keeping, StateDirectory, obstacle
+from ykactor.surfaces.cli.terminal import say
+from ykactor.surfaces.cli.urls import Destination, daemon_options
+from ykactor.surfaces.files.state_dir import open_standby_dir
+from ykactor.wire.si.codec import MSGPACK
+
+#: The time that the process of the standby has to end, and how often it is looked whether it has.
+END_S = 30.0
+LOOK_S = 0.02
+
+
+@click.command()
+@daemon_options
+@click.option("--state-dir", type=StateDirectory(), required=True, help="The directory of the standby.")
+@click.option(
+    "--hand-over",
+    "hands_over",
+    is_flag=True,
+    help="Let the daemon finish what it does, and end: nobody is told anything that is not here.",
+)
+def command(daemon: Destination, state_dir: Path, hands_over: bool) -> None:
+    """End the standby in a directory, and begin a new term there: then 'ykactor serve --state-dir DIR' is the daemon.
+
+    What the daemon at --url has told is here if it waited for standbys. If it still answers, it ends with exit code 75, and does
+    not begin again in its directory. If it does not, keep it from being started: clients that know both addresses refuse it,
+    others do not.
+    """
+    try:
+        Reader.open(state_dir).close()  # a directory without a journal stays as it is
+        _end_standby(state_dir)
+        if hands_over:
+            _hand_over(daemon, state_dir)
+        joining = _begin(state_dir)
+    except JournalError as error:
+        raise obstacle(error) from None
+    say(f"{state_dir}: begins term {joining.beginnings[-1].term} after transaction {joining.number}")
+    if not hands_over:
+        say(loop.run(_tell, daemon, joining), err=True)
+
+
+def _end_standby(directory: Path) -> None:
+    """End the process of the standby, if there is one. Raises:  NotWrittenError if another process holds the directory."""
+    until_s, ended = time.monotonic() + END_S, None
+    while True:
+        try:
+            with locked(directory, "standby"):
+                return
+        except NotWrittenError:
+            process = standby_in(directory)
+            if process is None or time.monotonic() > until_s:
+                raise
+            if process != ended:
+                os.kill(process, signal.SIGTERM)
+                ended = process
+            time.sleep(LOOK_S)
+
+
+def _hand_over(daemon: Destination, directory: Path) -> None:
+    """Follow the daemon to its end."""
+    with open_standby_dir(Keeping().settings(directory)) as journal:
+        following = FollowingJournal(daemon, directory, journal)
+        try:
+            loop.run(following.take_over)
+        except* (Disconnected, RequestRefused) as errors:
+            problem = daemon.problem(exit_codes.first_of(errors))
+            todo = "nothing was taken over. If the daemon has ended, begin it again, or take over without --hand-over"
+            raise click.ClickException(f"{problem.message}; {todo}") from None
+
+
+def _begin(directory: Path) -> Join:
+    """Begin the term in which the history goes on here; the journal as it is then. Raises:  JournalError."""
+    with closing(Store.open(directory, "full", now_ns=system_ns(), holder="standby")) as store:
+        if not store.beginnings:
+            raise JournalError(f"{directory}: found a journal that has followed no daemon, expected one of a standby")
+        store.begin_term(takes_over=True)
+        forget_superseded(directory)
+        return Join(schema.VERSION, store.number, store.beginnings)
+
+
+async def _tell(daemon: Destination, joining: Join) -> str:
+    """Tell the older daemon that its history goes on here; a sentence about what has become of it."""
+    login = Login(**daemon.login())
+    try:
+        async with open_connection(daemon.url, JOURNAL_PATH, login=login, subprotocols=[MSGPACK.name]) as connection:
+            stream = MessageStream(connection, MSGPACK)
+            await stream.send_encoded(encode(joining))
+            data = await stream.receive()
+    except (Disconnected, RequestRefused, OSError) as error:
+        return f"the daemon before was not told, keep it from being started: {error}"
+    answer = from_daemon(data.encode() if isinstance(data, str) else data)
+    return f"{daemon.url}: {answer.reason}" if isinstance(answer, Refused) else f"{daemon.url}: is the same daemon"
