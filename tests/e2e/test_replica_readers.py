@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ partitions:
         queues:
           - name: a
             resources: {guaranteed: {vcore: 3}}
+            properties: {preemption.delay: 1s}
           - name: b
           - name: c
             resources: {max: {vcore: 1}}
@@ -53,6 +55,14 @@ GPU_NODE = si.NodeInfo(
 )
 
 
+PREEMPTOR = si.Allocation(
+    allocation_key="a1",
+    application_id="a-1",
+    resource_per_alloc={"vcore": 1000},
+    preemption_policy=si.PreemptionPolicy(allow_preempt_other=True),
+)
+
+
 async def history(rm: ResourceManager, url: str) -> None:
     """Placements, waiting, preemption, a reservation, a drain, a move, an end, a refusal, other configurations and partitions."""
     for request in (node(vcore=4000, memory=2**34), node("n2", vcore=1000), application("b-1", "root.b")):
@@ -67,7 +77,7 @@ async def history(rm: ResourceManager, url: str) -> None:
         await operator.request(si.UpdateConfigurationRequest(config=GPU))
         await rm.request(si.NodeRequest(nodes=[GPU_NODE]))
         await rm.request(application("a-1", "root.a"))
-        await rm.request(asks("a1", "a2", of="a-1", vcore=1000))
+        await rm.request(si.AllocationRequest(allocations=[PREEMPTOR]))
         await operator.request(si.MoveApplication(application_id="c-1", queue_name="root.b"))
         with pytest.raises(RequestRefused):
             await operator.request(si.TerminateApplication(application_id="none"))
@@ -100,11 +110,43 @@ class Events:
             yield events
             nursery.cancel_scope.cancel()
 
+    async def has_preempted(self) -> None:
+        """Wait until a preemption is told."""
+        while all(event.preemption is None for event in self.found.values()):
+            await self._grown.wait()
+
     async def up_to(self, number: int) -> list[si.EventRecord]:
         """All events, when there are so many."""
         while number not in self.found:
             await self._grown.wait()
         return [self.found[each] for each in sorted(self.found)]
+
+
+class Wire:
+    """A way to a daemon that is cut after so many bytes of what the daemon sends, in the middle of a frame."""
+
+    def __init__(self, port: int) -> None:
+        self.left = sys.maxsize
+        self._port = port
+
+    async def carry(self, near: trio.SocketStream) -> None:
+        """Carry the bytes of a connection until one side has gone, or it is cut."""
+        with suppress(OSError, trio.BrokenResourceError):
+            async with near, await trio.open_tcp_stream("127.0.0.1", self._port) as far, trio.open_nursery() as nursery:
+                nursery.start_soon(self._pass_on, near, far, nursery.cancel_scope)
+                async for data in far:
+                    await near.send_all(data[: self.left])
+                    self.left -= len(data)
+                    if self.left <= 0:
+                        self.left = sys.maxsize
+                        break
+                nursery.cancel_scope.cancel()
+
+    async def _pass_on(self, near: trio.SocketStream, far: trio.SocketStream, both: trio.CancelScope) -> None:
+        with suppress(trio.BrokenResourceError):
+            async for data in near:
+                await far.send_all(data)
+        both.cancel()
 
 
 async def newest(served: Any) -> int:
@@ -120,6 +162,7 @@ async def test_shows_what_its_daemon_shows(tmp_path: Path) -> None:
     async with real_daemon(*arguments, http="127.0.0.1:0") as daemon, connect(daemon.url, rm_id="rm-1") as rm:
         async with running_replica(daemon.url) as early, Events.of(daemon) as there, Events.of(early) as here:
             await history(rm, daemon.url)
+            await there.has_preempted()
             assert await until_equal(daemon, early) > 40
             last = await newest(daemon)
             assert await there.up_to(last) == await here.up_to(last)
@@ -164,6 +207,33 @@ async def test_a_daemon_that_is_killed(tmp_path: Path) -> None:
                         assert await there.up_to(last) == found
                     assert [*here.found] == [*range(1, last + 1)]
                     assert (await ask(replica, "/readyz")).status == 200
+
+
+async def test_a_connection_that_is_cut(tmp_path: Path) -> None:
+    """Followers of a replica get each event once, wherever its connection to the daemon is cut."""
+    async with (
+        real_daemon("--state-dir", tmp_path / "state", http="127.0.0.1:0") as daemon,
+        connect(daemon.url, rm_id="rm-1") as rm,
+        trio.open_nursery() as nursery,
+    ):
+        wire = Wire(int(daemon.url.rpartition(":")[2]))
+        server = await nursery.start(partial(trio.serve_tcp, wire.carry, 0, host="127.0.0.1"))
+        port = server[0].socket.getsockname()[1]
+        await rm.request(node(vcore=100_000))
+        await rm.request(application())
+        async with running_replica(f"ws://127.0.0.1:{port}") as replica, Events.of(replica) as here:
+            for number, left in enumerate((1, 40, 300, 1000, 2500), 2):
+                wire.left = left
+                while len(replica.logged("replica_connected")) < number:
+                    await rm.request(asks(f"t{number}-{len(here.found)}-{trio.current_time()}", vcore=1))
+            await until_equal(daemon, replica)
+            last = await newest(daemon)
+            found = await here.up_to(last)
+            assert [*here.found] == [*range(1, last + 1)]
+            async with Events.of(daemon) as there:
+                assert await there.up_to(last) == found
+            assert replica.logged("turn_differed") == []
+        nursery.cancel_scope.cancel()
 
 
 async def test_followers_move_between_both(tmp_path: Path) -> None:
