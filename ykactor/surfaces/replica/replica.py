@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import trio
 from msgspec import Struct
 
+from ykactor.access import moments
 from ykactor.actors.clock import Clock
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.health import Check, HealthChecks
@@ -49,6 +50,11 @@ class Lost(Struct, frozen=True):
 
     since_ns: int
     reason: str
+
+    def text(self, url: str) -> str:
+        """A sentence about the daemon at an address."""
+        since = moments.shown(moments.at(self.since_ns))
+        return f"the replica is not connected to the daemon at {url} since {since}: {self.reason}"
 
 
 class Replica:
@@ -113,7 +119,7 @@ class Replica:
             self.is_known.set()
 
     def _problems(self) -> list[str]:
-        lost = [] if self.lost is None else [f"the replica is not connected to the daemon at {self.url}: {self.lost.reason}"]
+        lost = [] if self.lost is None else [self.lost.text(self.url)]
         missing = [why for name in self.partitions if (why := self.unavailable(name))]
         told = [] if self._process is None else self._process.problems
         return [*lost, *missing, *told]

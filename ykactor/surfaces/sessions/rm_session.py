@@ -3,12 +3,12 @@
 import logging
 import shlex
 from contextlib import AsyncExitStack, suppress
-from datetime import UTC, datetime
 from typing import Literal
 
 import trio
 from msgspec import UNSET
 
+from ykactor.access import moments
 from ykactor.actors.commands import NOBODY, Connected, Intake
 from ykactor.actors.gateway import Gateway, ReadConfig
 from ykactor.actors.journal import Resumed, Stalled
@@ -261,7 +261,7 @@ def _connection(current: Outbox[Encoding] | None) -> str:
 
 def _holder(current: Outbox[Encoding]) -> str:
     """The reason for which no other resource manager can register, since when, and what ends this."""
-    since = datetime.fromtimestamp(current.since_ns // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    since = moments.shown(moments.at(current.since_ns))
     # A daemon before this one may have been killed: nobody knows how long ago the connection ended.
     connected = "has been connected" if current.reader is not None else "has not been connected at least"
     return (
