@@ -153,6 +153,8 @@ async def test_another_user_only_reads(directory, url):
                 await anext(events)
             for path in ("/ws/v1/partitions", "/ws/v1/metrics", "/ws/v1/config"):
                 assert await status_of(daemon.http, path) == 200
+        assert await daemon.stop() == 0
+        await daemon.wait_logged("daemon_stopped")  # the log comes later than the answers
         refusals = [line for line in daemon.logged("audited") if line["who"] == "user 12345"]
         assert [(line["act"], line["target"]) for line in refusals] == [("CONNECT", "/v1/rm")]
 

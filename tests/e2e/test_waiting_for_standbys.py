@@ -82,6 +82,7 @@ async def test_without_the_standby_nothing_is_acknowledged(tmp_path: Path) -> No
             assert not answered.is_set()
             async with both.standby():
                 await answered.wait()
+        await daemon.wait_logged("journal_stalled")
         assert statuses[0].reason in [line["reason"] for line in daemon.logged("journal_stalled")]
 
 

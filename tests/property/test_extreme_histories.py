@@ -29,7 +29,7 @@ from ykactor.core.values.ids import AllocationKey, ApplicationID
 HUGE = 2**63 - 1
 SIZES = (1, 1, 2, HUGE // 2, HUGE - 1, HUGE)
 #: 100 in ``make test``; 5,000 in ``make test-nightly``.
-HISTORIES = 5000 if IS_NIGHT else 100
+HISTORIES = 5000 if IS_NIGHT else 50
 TIMEOUTS_MS = (0, 0, 1000, 3000, 13_000, 2**63 - 1)
 
 
