@@ -20,12 +20,24 @@ from ykactor.core.records.base import new
 from ykactor.core.turn.turn import Input
 from ykactor.core.values.ids import PartitionName
 from ykactor.sim.direct import run_turn
-from ykactor.surfaces.replica.following import MISMATCHES_MAX, Following, MismatchesError, OtherVersionError
+from ykactor.surfaces.replica.following import MISMATCHES_MAX, Following, MismatchesError
 from ykactor.surfaces.replica.replica import REACH_S, OtherHistoryError, Replica
 from ykactor.wire import queuefile
 from ykactor.wire.history import encode_cause, encode_facts
 from ykactor.wire.si.events import events
-from ykactor.wire.turns import Base, Configuration, Facts, Hello, Past, Process, Turn, Wanted, checksum_of, decode_wanted
+from ykactor.wire.turns import (
+    Base,
+    Configuration,
+    Facts,
+    Hello,
+    OtherVersionError,
+    Past,
+    Process,
+    Turn,
+    Wanted,
+    checksum_of,
+    decode_wanted,
+)
 
 DEFAULT = PartitionName("default")
 CONFIG = queuefile.load("").partitions[0]

@@ -25,6 +25,7 @@ from ykactor.actors.feed import FeedActor
 from ykactor.actors.health import HealthChecks
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxRegistry
+from ykactor.actors.partition import Standing
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.inspection.partition_status import LimitStatus, PartitionStatus
@@ -32,6 +33,7 @@ from ykactor.core.inspection.process_status import Registration
 from ykactor.core.messages import facts as decisions
 from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.asks import Ask
+from ykactor.core.messages.states import PartitionState
 from ykactor.journal.terms import Terms
 from ykactor.surfaces.admission.admission import Admission
 from ykactor.surfaces.admission.audit import Audit
@@ -182,6 +184,9 @@ class FakeDaemon:
         await self.reach_partitions()
         self.configs.append(text)
         return "sum"
+
+    def standing(self, _: str) -> Standing:
+        return Standing(PartitionState.ACTIVE, 0)
 
     @property
     def registration(self) -> Registration | None:

@@ -22,12 +22,13 @@ from ykactor.client.resource_manager import ResourceManager
 from ykactor.surfaces.admission.slots import TURNS_PATH
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.replica import _ending
-from ykactor.surfaces.replica.following import MismatchesError, OtherVersionError
+from ykactor.surfaces.replica.following import MismatchesError
 from ykactor.surfaces.replica.replica import OtherHistoryError
 from ykactor.wire.turns import (
     Base,
     Configuration,
     Hello,
+    OtherVersionError,
     Past,
     Process,
     Turn,

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
-from daemon import RunningDaemon, application, node, real_daemon, run_command
+from daemon import RunningDaemon, application, new_token, node, real_daemon, run_command
+from doubles import running_daemon
+from replicas import running_replica
+from test_replica_command import ACCESS
 
 from ykactor.client import connect, operate
 from ykactor.client.resource_manager import ResourceManager
@@ -52,12 +57,22 @@ async def asked_for_four(rm: ResourceManager) -> None:
     await rm.request(si.AllocationRequest(allocations=tasks))
 
 
+async def tried(*arguments: str | Path) -> dict[str, Any]:
+    """The JSON of a what-if, without its time."""
+    output, errors = await run_command("what-if", *arguments, "-o", "json")
+    assert errors == ""
+    return {key: value for key, value in json.loads(output).items() if key != "beginNs"}
+
+
 async def running(daemon: RunningDaemon) -> set[str]:
     return {key for found in (await daemon.state())["applications"].values() for key in found["allocations"]}
 
 
 async def test_the_daemon_then_does_what_was_told(tmp_path: Path) -> None:
-    """A larger quota: the task that it would start is the one that starts; and the journal has nothing of the what-if."""
+    """A larger quota: the task that it would start is the one that starts; and the journal has nothing of the what-if.
+
+    The journal, the daemon and a replica tell the same.
+    """
     (tmp_path / "queues.yaml").write_text(QUEUES)
     (tmp_path / "larger.yaml").write_text(LARGER)
     state = tmp_path / "state"
@@ -65,9 +80,13 @@ async def test_the_daemon_then_does_what_was_told(tmp_path: Path) -> None:
         async with connect(daemon.url, rm_id="rm-1") as rm, operate(daemon.url) as operator:
             await asked_for_four(rm)
             before = await running(daemon)
-            recorded = (await run_command("journal", "info", state, "-o", "json"))[0]
-            tried = await run_command("what-if", "--on", state, "--config", tmp_path / "larger.yaml", "-o", "json")
-            told = json.loads(tried[0])
+            async with running_replica(daemon.url) as replica:
+                await replica.wait_logged("partition_copied")
+                recorded = (await run_command("journal", "info", state, "-o", "json"))[0]
+                sources = [("--on", state), ("--url", daemon.url), ("--url", replica.url)]
+                tries = [await tried(*source, "--config", tmp_path / "larger.yaml") for source in sources]
+            told = tries[0]
+            assert tries == [told] * 3
             assert (await run_command("journal", "info", state, "-o", "json"))[0] == recorded
             assert told["changes"] == ["queue root.a: max {vcore: 2000} -> {vcore: 3000}"]
             assert (told["asItIs"]["runs"], told["whatIf"]["runs"]) == (2, 3)
@@ -153,3 +172,29 @@ async def test_only_a_daemon_hears_resource_managers(tmp_path: Path) -> None:
     output, errors = await run_command("simulate", tmp_path / "more.yaml", "-o", "json")
     assert "refused: at 1: queue root.a does not exist" in errors
     assert json.loads(output)["pending"] == 0
+
+
+async def test_only_replicas_get_the_state(tmp_path: Path) -> None:
+    """SE-100: the role is needed, as for turns, here also at a daemon that records none."""
+    access = tmp_path / "access.yaml"
+    access.write_text(ACCESS)
+    access.chmod(0o600)
+    (tmp_path / "queues.yaml").write_text(QUEUES)
+    expected = {"copy": exit_codes.OK, "reader": exit_codes.FAILED}
+    for name in expected:
+        (tmp_path / name).write_text(new_token(name, access))
+    async with real_daemon("--access", access) as daemon:
+        for name, code in expected.items():
+            arguments = ("--url", daemon.url, "--token-file", tmp_path / name, "--config", tmp_path / "queues.yaml")
+            output, errors = await run_command("what-if", *arguments, expect=code)
+            assert ("no application is different" in output) == (name == "copy")
+            assert ("does not have the role replica" in errors) == (name == "reader")
+
+
+async def test_a_partition_that_does_not_run_cannot_be_tried(tmp_path: Path) -> None:
+    """A replica that has no copy of it says so."""
+    (tmp_path / "queues.yaml").write_text(QUEUES)
+    async with running_daemon() as daemon:
+        daemon.doubles["default"].inbox.close()
+        command = partial(run_command, "what-if", "--url", daemon.url, "--config", tmp_path / "queues.yaml")
+        assert "1013 partition default does not run at the moment" in (await command(expect=exit_codes.FAILED))[1]

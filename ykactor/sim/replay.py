@@ -95,7 +95,7 @@ def ends_partition(cause: Cause) -> bool:
 
 
 def _differing_row(turn: RecordedTurn, recorded: Base, partition: PartitionCore, scheduler: SchedulerCore) -> Difference | None:
-    found = differing_row(recorded, decode_base(finished(encode_base(partition, scheduler))))
+    found = differing_row(recorded, decode_base(finished(encode_base(partition, scheduler.state))))
     return None if found is None else Difference(turn, f"row {found[0].decode()}", *found[1:])
 
 

@@ -2,6 +2,8 @@
 
 A websocket message is a list of these messages in msgpack, compressed with zlib. The first one is ``Hello``. Each event is in one
 of three: in a ``Turn``, which has it when it is run; in ``Facts``; or in ``Past``. A replica sends ``Wanted``, not compressed.
+
+``/v1/bases``, from which a what-if begins, sends ``Hello``, ``Process``, and a ``Base`` of each partition that this names.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
+import ykactor
 from ykactor.core.inspection.process_status import Registration
 from ykactor.core.messages.states import PartitionState
 from ykactor.core.values.ids import PartitionName
@@ -20,6 +23,10 @@ from ykactor.wire.si.messages import EventRecord
 
 #: Of compression: more saves few bytes and costs much more time.
 _LEVEL = 1
+
+
+class OtherVersionError(Exception):
+    """The daemon has another version than this process."""
 
 
 class _Message(Struct, frozen=True, tag=True):
@@ -38,6 +45,12 @@ class Hello(_Message, frozen=True):
     terms: list[tuple[str, int]]
     started_ns: int
     now_ns: int
+
+    def check_version(self, url: str) -> None:
+        """Raises: OtherVersionError: the daemon at this address has another version."""
+        if self.version != ykactor.__version__:
+            found = f"found a daemon of version {self.version}, expected {ykactor.__version__}"
+            raise OtherVersionError(f"{url}: {found}: another version may decide otherwise")
 
 
 class Base(_Message, frozen=True):

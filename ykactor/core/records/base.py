@@ -15,6 +15,7 @@ from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.records.encoding import UnreadableRowError, decode, encode
 from ykactor.core.records.export import everything
 from ykactor.core.records.restore import Rows, restore
+from ykactor.core.state.state import SchedulerState
 from ykactor.core.turn.scheduler import SchedulerCore, without_anything
 from ykactor.core.values.parts import PART_MAX, Steps, emptied, finished, in_parts
 
@@ -45,7 +46,7 @@ _DECODER = msgspec.json.Decoder(Base)
 def new(config: PartitionConfig, *, reserves: bool) -> Restored:
     """A partition without an applied configuration; ``reserves``: asks reserve nodes (SC-50)."""
     core, scheduler = without_anything(config, reserves=reserves)
-    return Restored(core, scheduler, finished(encode_base(core, scheduler)))
+    return Restored(core, scheduler, finished(encode_base(core, scheduler.state)))
 
 
 def renewed(partition: PartitionCore, scheduler: SchedulerCore) -> Steps[Restored]:
@@ -56,7 +57,7 @@ def renewed(partition: PartitionCore, scheduler: SchedulerCore) -> Steps[Restore
     Raises:
         UnreadableRowError, DamagedStateError: the state of the partition is inconsistent.
     """
-    rows = yield from _rows(partition, scheduler)
+    rows = yield from _rows(partition, scheduler.state)
     return (yield from made_from(chain.from_iterable(emptied(rows)), reserves=scheduler.state.reserves))
 
 
@@ -82,15 +83,15 @@ def made_from(rows: Iterable[tuple[bytes, bytes]], *, reserves: bool) -> Steps[R
     return Restored(core, scheduler, base_of(texts, reserves=reserves))
 
 
-def encode_base(partition: PartitionCore, scheduler: SchedulerCore) -> Steps[bytes]:
+def encode_base(partition: PartitionCore, state: SchedulerState) -> Steps[bytes]:
     """The base of a partition between two turns, as JSON. Cost: 10 us and 300 bytes for each row."""
-    rows = yield from _rows(partition, scheduler)
-    return base_of((b"[%b,%b]" % row for row in rows), reserves=scheduler.state.reserves)
+    rows = yield from _rows(partition, state)
+    return base_of((b"[%b,%b]" % row for row in rows), reserves=state.reserves)
 
 
-def _rows(partition: PartitionCore, scheduler: SchedulerCore) -> Steps[list[tuple[bytes, bytes]]]:
+def _rows(partition: PartitionCore, state: SchedulerState) -> Steps[list[tuple[bytes, bytes]]]:
     texts: list[tuple[bytes, bytes]] = []
-    for rows in in_parts(everything(partition, scheduler.state)):
+    for rows in in_parts(everything(partition, state)):
         texts += ((key, row) for key, row in encode(partition.name, rows) if row is not None)
         yield len(rows)
     return texts

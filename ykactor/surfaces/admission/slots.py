@@ -25,12 +25,14 @@ FEED_PATH = "/v1/feed"
 OPERATOR_PATH = "/v1/operator"
 TURNS_PATH = "/v1/turns"
 JOURNAL_PATH = "/v1/journal"
+BASES_PATH = "/v1/bases"
 SESSION_ROLES = {
     RM_PATH: Role.RM,
     FEED_PATH: Role.READER,
     OPERATOR_PATH: Role.OPERATOR,
     TURNS_PATH: Role.REPLICA,
     JOURNAL_PATH: Role.REPLICA,
+    BASES_PATH: Role.REPLICA,
 }
 #: Connections of websockets that are in their handshake; connections of the REST API that have not shown whose they are, those of
 #: readers, and those that have asked for metrics only.

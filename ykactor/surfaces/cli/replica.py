@@ -44,11 +44,11 @@ from ykactor.surfaces.daemon.reports import checks_of_files
 from ykactor.surfaces.files.watcher import FileWatcher
 from ykactor.surfaces.log.logs import LOG_CLOSE_S, STANDARD_ERROR, LogWriter, configure
 from ykactor.surfaces.net.doors import Address, DoorError, DoorOptions, DoorSettings, open_doors
-from ykactor.surfaces.replica.following import Following, MismatchesError, OtherVersionError
+from ykactor.surfaces.replica.following import Following, MismatchesError
 from ykactor.surfaces.replica.replica import OtherHistoryError, Replica
 from ykactor.surfaces.replica.serving import Services, ServiceSettings
 from ykactor.wire.history import HistoryError, UnreadableCauseError
-from ykactor.wire.turns import UnreadableTurnsError
+from ykactor.wire.turns import OtherVersionError, UnreadableTurnsError
 
 if TYPE_CHECKING:  # need libraries that take 0.1 s to load
     from ykactor.surfaces.files.access_file import AccessFile

@@ -1,4 +1,4 @@
-"""``ykactor what-if``: tries a change on a copy of the recorded state of a daemon."""
+"""``ykactor what-if``: tries a change on a copy of the state of a daemon."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import click
 from msgspec import structs, to_builtins
 
 from ykactor.actors.clock import system_ns
+from ykactor.client.connection import MessageStream, open_connection
+from ykactor.client.login import Login
 from ykactor.core.records.base import decode_base, partition_from
 from ykactor.core.turn.scheduler import Cores
 from ykactor.core.values.ids import PartitionName
@@ -19,12 +21,14 @@ from ykactor.core.values.printable import printable
 from ykactor.core.values.times import US_NS
 from ykactor.core.values.words import some
 from ykactor.sim.what_if import Comparison, Difference, Status, compare, with_config
+from ykactor.surfaces.admission.slots import BASES_PATH
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.cells import NONE, time_text
 from ykactor.surfaces.cli.history import opened
 from ykactor.surfaces.cli.options import EXISTING_FILE, Number, reserves_nodes, text_or_json
 from ykactor.surfaces.cli.queue_files import NoTextError, name_of, read_once
 from ykactor.surfaces.cli.terminal import indented, say, say_lines, write
+from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.cli.views.listing import Column, Row, field, table
 from ykactor.surfaces.files.recovery import recover_partitions
 from ykactor.wire.queuefile.load import ConfigError
@@ -32,6 +36,8 @@ from ykactor.wire.queuefile.load import load as load_config
 from ykactor.wire.scenario import Scenario, ScenarioError, load
 from ykactor.wire.scenario.model import SECONDS_MAX
 from ykactor.wire.scenario.units import unit_warnings
+from ykactor.wire.si.codec import MSGPACK
+from ykactor.wire.turns import Base, Hello, OtherVersionError, Process, UnreadableTurnsError, unpacked
 
 #: The length of both runs without a scenario.
 SECONDS = 60.0
@@ -43,11 +49,11 @@ ROWS_MAX = 100
 @click.argument("scenario", type=EXISTING_FILE, required=False)
 @click.option(
     "--on",
-    "source",
-    required=True,
+    "journal",
     type=click.Path(exists=True, path_type=Path),
     metavar="DIR|BACKUP",
-    help="The state directory of a daemon, which may run meanwhile, or a backup of its journal.",
+    help="The state directory of a daemon, which may run meanwhile, or a backup of its journal. Default: the daemon at --url, or "
+    "one of its replicas, which has more time for it.",
 )
 @click.option(
     "--config",
@@ -62,19 +68,23 @@ ROWS_MAX = 100
     help=f"How long both runs are. Default: until the end of the scenario, and {SECONDS:g} without one.",
 )
 @text_or_json("json: one document, with everything that is different.")
-def command(scenario: Path | None, source: Path, config_file: str | None, seconds: float | None, output: str) -> None:
-    """Run the recorded state of a daemon twice, as it is and with a change, and print what is different at the end.
+@daemon_options
+def command(
+    scenario: Path | None, journal: Path | None, config_file: str | None, seconds: float | None, output: str, daemon: Destination
+) -> None:
+    """Run the state of a daemon twice, as it is and with a change, and print what is different at the end.
 
     The change is a configuration, or what the file SCENARIO has: messages of resource managers and acts of operators, each with
     its second from now on. Nothing of the daemon changes. Both runs begin now, on a virtual clock. In both nothing else arrives,
     a task ends only if the scenario says so, and releases that the scheduler starts are confirmed at once.
+    Without --on it needs the role replica.
     """
     if scenario is None and config_file is None:
         raise click.UsageError("found neither SCENARIO nor --config, expected a change")
     change = _change(scenario, config_file)
     if seconds is not None:
         change = structs.replace(change, until=seconds)
-    bases, at_ns = _state(source)
+    bases, at_ns = daemon.run(_told, daemon) if journal is None else _recorded(journal)
     begin_ns = -(-max(system_ns(), at_ns) // US_NS) * US_NS
     fork = partial(_made, bases)
     comparison = compare(fork, change, begin_ns, reserves=reserves_nodes(os.environ))
@@ -83,7 +93,7 @@ def command(scenario: Path | None, source: Path, config_file: str | None, second
     if output == "json":
         say_lines(indented(to_builtins(comparison)))
     else:
-        write(_lines(source, comparison))
+        write(_lines(journal or daemon.url, comparison))
 
 
 def _change(file: Path | None, config_file: str | None) -> Scenario:
@@ -103,13 +113,40 @@ def _change(file: Path | None, config_file: str | None) -> Scenario:
         return with_config(change, text)
 
 
-def _state(source: Path) -> tuple[dict[PartitionName, bytes], int]:
+async def _told(daemon: Destination) -> tuple[dict[PartitionName, bytes], int]:
+    """The base of each partition, as a daemon or a replica tells it, and the Unix time there.
+
+    Raises:
+        ClickException: it has another version. Disconnected, RequestRefused.
+    """
+    found, wanted, at_ns = dict[PartitionName, bytes](), 1, 0
+    async with open_connection(daemon.url, BASES_PATH, login=Login(**daemon.login()), subprotocols=[MSGPACK.name]) as connection:
+        stream = MessageStream(connection, MSGPACK)
+        while len(found) < wanted:
+            data = await stream.receive()
+            assert isinstance(data, bytes), "the subprotocol is msgpack"
+            with exit_codes.ending(UnreadableTurnsError):
+                messages = unpacked(data)
+            for message in messages:
+                match message:
+                    case Hello(now_ns=now_ns):
+                        with exit_codes.ending(OtherVersionError):
+                            message.check_version(daemon.url)
+                        at_ns = now_ns
+                    case Process(partitions=partitions):
+                        wanted = len(partitions)
+                    case Base(partition=name, state=state):
+                        found[name] = state
+    return found, at_ns
+
+
+def _recorded(journal: Path) -> tuple[dict[PartitionName, bytes], int]:
     """The base of each partition after the last transaction, and the Unix time of that."""
-    with opened(source) as reader:
+    with opened(journal) as reader:
         partitions = recover_partitions(reader, reserves=reserves_nodes(os.environ))
         newest = next(reader.rows_backwards(), None)
     if not partitions or newest is None:
-        raise click.ClickException(f"{source}: found no partition, expected the journal of a daemon that has started")
+        raise click.ClickException(f"{journal}: found no partition, expected the journal of a daemon that has started")
     return {name: restored.base for name, restored in partitions.items()}, newest.at_ns
 
 
@@ -128,7 +165,7 @@ _COLUMNS = [
 ]
 
 
-def _lines(source: Path, comparison: Comparison) -> Iterator[str]:
+def _lines(source: Path | str, comparison: Comparison) -> Iterator[str]:
     yield printable(f"{source} at {time_text(comparison.begin_ns)}, {comparison.seconds:g} s later:")
     yield from (printable(f"  {change}") for change in comparison.changes)
     runs = {"as it is": comparison.as_it_is, "what if": comparison.what_if}

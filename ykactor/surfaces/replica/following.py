@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import trio
 
-import ykactor
 from ykactor.actors.clock import system_ns
 from ykactor.actors.commands import PastEvents, Publication
 from ykactor.actors.pauses import checkpoint, drive
@@ -53,10 +52,6 @@ SLICE_S = 0.05
 _LARGE_BYTES = 2**16
 #: Of a mismatch, characters in the log.
 _REASON_MAX = 20_000
-
-
-class OtherVersionError(Exception):
-    """The daemon is of another version, which may decide otherwise."""
 
 
 class MismatchesError(Exception):
@@ -166,11 +161,7 @@ class Following:
                 await self._greet(message, stream)
 
     async def _greet(self, hello: Hello, stream: MessageStream) -> None:
-        if hello.version != ykactor.__version__:
-            raise OtherVersionError(
-                f"{self._replica.url}: found a daemon of version {hello.version}, expected {ykactor.__version__}: "
-                "another version may decide otherwise"
-            )
+        hello.check_version(self._replica.url)
         newest = await self._newest_event()
         self._replica.greet(hello)
         self.is_connected, self._pause_s = True, PAUSE_FIRST_S

@@ -1,14 +1,20 @@
-"""The session of a replica: it gets all events, and the turns of each partition from a base on, as far as they are durable."""
+"""The sessions of copies of partitions.
+
+A replica gets all events, and the turns of each partition from a base on, as far as they are durable; a what-if only the bases.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import cast
 
 import trio
 
 import ykactor
-from ykactor.actors.gateway import Gateway
+from ykactor.actors.commands import read_partition
+from ykactor.actors.gateway import Gateway, ReadGateway
 from ykactor.actors.turn_stream import Dropped, TurnReader, TurnStream
+from ykactor.core.records.base import encode_base
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import PART_MAX
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
@@ -16,6 +22,7 @@ from ykactor.surfaces.sessions.peer import STALLED, Peer
 from ykactor.wire.si.codec import MSGPACK
 from ykactor.wire.si.messages import EventRecord
 from ykactor.wire.turns import (
+    Base,
     Configuration,
     Hello,
     Past,
@@ -33,6 +40,8 @@ _LARGE_BYTES = 2**18
 LOOK_S = 1.0
 #: The close code of a replica that sends what it may not (RFC 6455: "invalid data").
 _INVALID = 1007
+#: The close code when a what-if may try it again later.
+_LATER = 1013
 
 
 class TurnsSession:
@@ -73,9 +82,7 @@ class TurnsSession:
                 turns.leave(reader)
 
     async def _greet(self) -> None:
-        gateway = self._gateway
-        hello = Hello(ykactor.__version__, gateway.terms.first_events(), gateway.started_ns, gateway.now_ns())
-        await self._send([encode(hello)])
+        await self._send([encode(_hello(self._gateway))])
 
     # ---- what the replica wants
 
@@ -138,9 +145,7 @@ class TurnsSession:
             if gateway.config.checksum != checksum:
                 checksum = gateway.config.checksum
                 await self._send([encode(Configuration(gateway.config.text, checksum))])
-            standings = {name: gateway.standing(name) for name in gateway.partitions}
-            shown = {name: (standing.state, standing.since_ns) for name, standing in standings.items()}
-            found = Process(shown, gateway.registration, [*gateway.health.problems()])
+            found = _process(gateway)
             if found != process:
                 process = found
                 await self._send([encode(found)])
@@ -151,6 +156,72 @@ class TurnsSession:
             await self._send_now(messages)
 
     async def _send_now(self, messages: list[bytes]) -> None:
-        is_large = sum(map(len, messages)) > _LARGE_BYTES
-        data = await trio.to_thread.run_sync(packed, messages) if is_large else packed(messages)
-        await self.peer.send_encoded([data], MSGPACK)
+        await _send(self.peer, messages)
+
+
+class BasesSession:
+    """Sends the state of each partition once, between two of its turns, and ends (SE-100).
+
+    Args:
+        one_at_a_time: held while a base is made and sent: it may have 40 MB.
+    """
+
+    def __init__(self, peer: Peer, gateway: ReadGateway, one_at_a_time: trio.Lock) -> None:
+        self.peer = peer
+        self._gateway = gateway
+        self._one_at_a_time = one_at_a_time
+        #: Around everything; cancelled by ``stop``.
+        self._serving = trio.CancelScope()
+        peer.encoding = MSGPACK
+        peer.settle()
+
+    def stop(self) -> None:
+        """Send no more bases."""
+        self._serving.cancel()
+
+    async def run(self) -> None:
+        """Send what there is, until the connection ends or ``stop`` is called."""
+        with self._serving, suppress(ConnectionClosedError):
+            process = _process(self._gateway)
+            await _send(self.peer, [encode(_hello(self._gateway)), encode(process)])
+            for name in process.partitions:
+                with self.peer.connected():
+                    await self._one_at_a_time.acquire()
+                try:
+                    await self._send_base(PartitionName(name))
+                except (trio.ClosedResourceError, trio.BrokenResourceError):
+                    await self.peer.drop(_LATER, f"partition {name} does not run at the moment")
+                finally:
+                    self._one_at_a_time.release()
+
+    async def _send_base(self, name: PartitionName) -> None:
+        """Send the state of a partition, when all that has led to it is durable.
+
+        Raises:
+            trio.ClosedResourceError, trio.BrokenResourceError: it does not run.
+        """
+        feed, inbox = self._gateway.feed, self._gateway.partitions.get(name)
+        if inbox is None:
+            raise trio.ClosedResourceError
+        with self.peer.connected():
+            base: bytes = await read_partition(inbox, lambda core, state, _: encode_base(core, state))
+            await feed.published(name)
+            if feed.journal is not None:
+                await feed.journal.flushed()
+        await _send(self.peer, [encode(Base(name, base))])
+
+
+def _hello(gateway: ReadGateway) -> Hello:
+    return Hello(ykactor.__version__, gateway.terms.first_events(), gateway.started_ns, gateway.now_ns())
+
+
+def _process(gateway: ReadGateway) -> Process:
+    standings = {name: gateway.standing(name) for name in gateway.partitions}
+    shown = {name: (standing.state, standing.since_ns) for name, standing in standings.items()}
+    return Process(shown, gateway.registration, [*gateway.health.problems()])
+
+
+async def _send(peer: Peer, messages: list[bytes]) -> None:
+    is_large = sum(map(len, messages)) > _LARGE_BYTES
+    data = await trio.to_thread.run_sync(packed, messages) if is_large else packed(messages)
+    await peer.send_encoded([data], MSGPACK)

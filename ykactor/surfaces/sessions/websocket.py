@@ -30,7 +30,15 @@ from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.listener import AcceptedConnection, Listener
 from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
-from ykactor.surfaces.admission.slots import FEED_PATH, JOURNAL_PATH, OPERATOR_PATH, RM_PATH, SESSION_ROLES, TURNS_PATH
+from ykactor.surfaces.admission.slots import (
+    BASES_PATH,
+    FEED_PATH,
+    JOURNAL_PATH,
+    OPERATOR_PATH,
+    RM_PATH,
+    SESSION_ROLES,
+    TURNS_PATH,
+)
 from ykactor.surfaces.metrics.instruments import SessionCounts
 from ykactor.surfaces.net.doors import Door, DoorKind
 from ykactor.surfaces.net.requests import Head, RefusedError, RequestReader
@@ -42,7 +50,7 @@ from ykactor.surfaces.sessions.journal_session import JournalSession
 from ykactor.surfaces.sessions.operator_session import OperatorSession
 from ykactor.surfaces.sessions.peer import Limits, Peer
 from ykactor.surfaces.sessions.rm_session import ResourceManagerSession
-from ykactor.surfaces.sessions.turns_session import TurnsSession
+from ykactor.surfaces.sessions.turns_session import BasesSession, TurnsSession
 from ykactor.wire.compression import Deflate
 from ykactor.wire.si.codec import ENCODINGS, JSON, TERM_HEADER
 
@@ -67,7 +75,7 @@ class Acting(NamedTuple):
     audit: Audit
 
 
-Session = ResourceManagerSession | FeedSession | OperatorSession | TurnsSession | JournalSession
+Session = ResourceManagerSession | FeedSession | OperatorSession | TurnsSession | JournalSession | BasesSession
 
 
 async def serve_websockets(
@@ -116,6 +124,12 @@ class _Sessions(NamedTuple):
     configs: ConfigUpdates
     memory: InputMemory
 
+    def check(self, path: str) -> None:
+        """Refuse what this daemon has not. Raises RefusedError."""
+        recorded = {TURNS_PATH: self.gateway.turns, JOURNAL_PATH: self.gateway.standbys}
+        if path in recorded and recorded[path] is None:
+            raise RefusedError(503, "this daemon records no turns: serve --state-dir does")
+
     def session(self, path: str, peer: Peer, caller: Caller) -> Session:
         """The session of a peer that has connected to a path."""
         if path == TURNS_PATH:
@@ -148,6 +162,8 @@ class _Server:
         self._counts = counts
         self._stopping = stopping
         self._formats = event_formats()
+        #: Held by the session that makes and sends a base.
+        self._bases = trio.Lock()
 
     async def serve(self, accepted: AcceptedConnection) -> None:
         """Serve one connection until its session has ended."""
@@ -228,6 +244,8 @@ class _Server:
             held.callback(memory.forget, connection)
             nursery.start_soon(connection.run)
             peer = Peer(frames, connection, encoding or JSON, sends, self._limits)
+            if head.path == BASES_PATH:
+                return BasesSession(peer, self._gateway, self._bases)
             if head.path != FEED_PATH:
                 assert self.acting is not None, "the handshake was refused"
                 return self.acting.session(head.path, peer, caller)
@@ -257,20 +275,17 @@ class _Server:
             raise RefusedError(404, f"found an unknown path, expected {', '.join(paths)} or {last}")
         if head.subprotocols and ENCODINGS.keys().isdisjoint(head.subprotocols):
             raise RefusedError(400, f"found no known subprotocol, expected {' or '.join(ENCODINGS)}")
-        if self.acting is None and head.path != FEED_PATH:
+        if self.acting is None and head.path not in (FEED_PATH, BASES_PATH):
             raise RefusedError(403, f"this is a replica, which only answers readers: connect to the daemon at {self.daemon}")
-        if self.acting is not None and SESSION_ROLES[head.path] is Role.REPLICA:
-            _check_copy(caller, accepted.door, head.path, self.acting.gateway)
+        if SESSION_ROLES[head.path] is Role.REPLICA and Role.REPLICA in caller.identity.roles:  # others are refused for that
+            _check_copy(caller, accepted.door)
+            if self.acting is not None:
+                self.acting.check(head.path)
         return self._admission.slots.claim_session(accepted.slot, caller, head.path)
 
 
-def _check_copy(caller: Caller, door: Door, path: str, gateway: Gateway) -> None:
+def _check_copy(caller: Caller, door: Door) -> None:
     """SE-100: a replica or standby is told everything, so nothing may be hidden from it, and nobody may listen."""
-    if Role.REPLICA not in caller.identity.roles:
-        return  # refused for that
-    recorded = {TURNS_PATH: gateway.turns, JOURNAL_PATH: gateway.standbys}
-    if recorded[path] is None:
-        raise RefusedError(503, "this daemon records no turns: serve --state-dir does")
     if not caller.identity.may_copy():
         raise RefusedError(403, f"{caller.identity.name} may not see everything, which a replica does")
     if door.kind is DoorKind.NETWORK and door.tls is None:
@@ -289,7 +304,7 @@ async def _drop_when_revoked(peer: Peer, caller: Caller) -> None:
 
 _DOORS = (
     f"resource managers connect to {RM_PATH}, followers to {FEED_PATH}, operators to {OPERATOR_PATH}, replicas to {TURNS_PATH}, "
-    f"standbys to {JOURNAL_PATH}"
+    f"standbys to {JOURNAL_PATH}, what-ifs to {BASES_PATH}"
 )
 
 #: The request with all headers. What follows it is not read before the response has been sent, but for what came with it.
