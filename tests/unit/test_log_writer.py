@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ykactor.surfaces.log.logs import LogWriter, configure
+from ykactor.surfaces.log.logs import FEW_LINES, LogWriter, configure
 
 pytestmark = pytest.mark.usefixtures("logging_restored")
 
@@ -124,25 +124,31 @@ def test_the_thread_rests_while_nobody_can_read(pipe: tuple[int, int], monkeypat
 
 
 def test_lines_of_a_busy_program_are_written_together(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first line is written at once; what comes during the pause after it is written with one call."""
-    writes, rested, rest = list[bytes](), threading.Event(), threading.Event()
+    """The first lines are written as they come; what comes after them, until the window is over, is written with one call."""
+    writes, rested, rest, written = list[bytes](), threading.Event(), threading.Event(), threading.Semaphore(0)
 
     def write(descriptor: int, data: bytes) -> int:
         writes.append(bytes(data))
+        written.release()
         return real(descriptor, data)
 
-    def sleep(_: float) -> None:
+    def sleep(seconds: float) -> None:
+        assert 0 < seconds <= 1000
         rested.set()
         rest.wait()
 
     real = os.write
+    monkeypatch.setattr("ykactor.surfaces.log.logs.WINDOW_S", 1000.0)
     monkeypatch.setattr("ykactor.surfaces.log.logs.os.write", write)
     monkeypatch.setattr("ykactor.surfaces.log.logs.time.sleep", sleep)
     writer = LogWriter(pipe[1])
-    writer.write("first\n")
+    few = [f"{number}\n".encode() for number in range(FEW_LINES + 1)]
+    for line in few:
+        writer.write(line.decode())
+        written.acquire()
     rested.wait()
     for number in range(20):
-        writer.write(f"{number}\n")
+        writer.write(f"more {number}\n")
     rest.set()
     writer.close(60)
-    assert writes == [b"first\n", "".join(f"{number}\n" for number in range(20)).encode()]
+    assert writes == [*few, "".join(f"more {number}\n" for number in range(20)).encode()]

@@ -187,10 +187,12 @@ LOG_CLOSE_S = 1.0
 #: Lines that wait to be written, and their characters; further ones are lost. A line has some hundred characters.
 LINES_MAX = 4096
 CHARACTERS_MAX = 2**24
-#: Lines that are written at once, and the pause after them. In it lines gather, so a busy event loop hands the interpreter's lock
-#: over to the thread 20 times a second at most, not for each line.
+#: Lines that are written at once.
 BATCH_MAX = 256
-PAUSE_S = 0.05
+#: Of a window of time, this many lines are written as they come; what comes after them gathers until its end, so a busy event
+#: loop does not hand the interpreter's lock over to the thread for each line.
+FEW_LINES = 20
+WINDOW_S = 0.2
 
 
 class LogWriter:
@@ -211,6 +213,9 @@ class LogWriter:
         self._lost_in_queue = 0
         self._lost_in_thread = 0
         self._reported = 0
+        #: Used by the thread only: the end of the present window, and the lines that were written in it.
+        self._window_ends_s = 0.0
+        self._written_in_window = 0
         # The interpreter does not wait for a daemon thread.
         self._thread = threading.Thread(target=self._run, name="log writer", daemon=True)
         self._thread.start()
@@ -254,7 +259,16 @@ class LogWriter:
             if is_written:  # else the line that reports it would be lost as well, and need another one
                 self._report_lost()
             if is_open and len(batch) < BATCH_MAX:
-                time.sleep(PAUSE_S)
+                self._gather(len(batch))
+
+    def _gather(self, count: int) -> None:
+        """So many lines were written: if they were not few in this window, let others gather until its end."""
+        now_s = time.monotonic()
+        if now_s >= self._window_ends_s:
+            self._window_ends_s, self._written_in_window = now_s + WINDOW_S, 0
+        self._written_in_window += count
+        if self._written_in_window > FEW_LINES:
+            time.sleep(self._window_ends_s - now_s)
 
     def _take(self) -> list[str | None]:
         """Wait for lines; None, which ends the log, is the last one."""
