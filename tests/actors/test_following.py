@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 import trio
+from msgspec import structs
 from trio.testing import MockClock
 
 import ykactor
@@ -219,3 +220,13 @@ async def test_an_event_to_come_is_waited_for(autojump_clock: MockClock, w: Worl
     assert trio.current_time() == began_s + 1
     await w.replica.reach(5, "2-bb")
     assert trio.current_time() == began_s + 1 + REACH_S
+
+
+async def test_a_copy_without_a_turn_is_no_copy(w: World) -> None:
+    """The daemon sends facts in place of a turn if it takes the copy for lost: what there is here would be behind."""
+    daemon = Daemon()
+    await w.handle(daemon.hello(), past(1, 1), *daemon.shown(), daemon.base(), audited(2))
+    assert w.replica.unavailable(DEFAULT) == ""
+    await w.handle(structs.replace(audited(3), turn=2))
+    assert w.replica.unavailable(DEFAULT)
+    assert w.numbers == [1, 2, 3]

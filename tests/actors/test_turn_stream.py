@@ -87,7 +87,7 @@ async def test_without_a_base_the_facts_are_told() -> None:
     stream.add(Publication(DEFAULT, []), [b'[["E",{}]]'], 70)
     journal.commit(stream)
     facts, base, turn, others = read(await reader.next())
-    assert facts == Facts(DEFAULT, b'[["A",{}],["B",{}],["C",{}]]', 40)
+    assert facts == Facts(DEFAULT, b'[["A",{}],["B",{}],["C",{}]]', 40, 4)
     assert (base, turn) == (Base(DEFAULT, b"base"), turn)
     assert isinstance(turn, Turn)
     assert (turn.number, turn.first_event) == (6, 60)

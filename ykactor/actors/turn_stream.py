@@ -40,7 +40,7 @@ class TurnFormat(Protocol):
     def turn(self, partition: PartitionName, turn: TurnRecord, facts: list[bytes], first_event: int, /) -> bytes:
         """Encode a turn without its facts, but with their checksum."""
 
-    def facts(self, partition: PartitionName, facts: list[bytes], first_event: int, /) -> bytes:
+    def facts(self, partition: PartitionName, turn: TurnRecord | None, facts: list[bytes], first_event: int, /) -> bytes:
         """Encode the facts themselves."""
 
 
@@ -72,7 +72,7 @@ class TurnReader:
         if entry.message is not None and name in self._known:
             self.put(entry.message)
         elif entry.facts:
-            self.put(form.facts(name, entry.facts, entry.first_event))
+            self.put(form.facts(name, turn, entry.facts, entry.first_event))
 
     def forget(self, partition: PartitionName) -> None:
         """The reader has no copy of the partition: it needs another base."""

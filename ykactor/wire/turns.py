@@ -91,11 +91,13 @@ class Facts(_Message, frozen=True):
     Attributes:
         facts: for ``wire.history.decode_facts``.
         first_event: as of ``Turn``.
+        turn: its number; 0 for facts of no turn.
     """
 
     partition: PartitionName
     facts: bytes
     first_event: int
+    turn: int = 0
 
 
 class Past(_Message, frozen=True):
@@ -175,9 +177,10 @@ class EncodedTurns:
         """Encode a turn with the checksum of its facts, which are in any number of JSON arrays."""
         return encode(Turn(partition, turn.number, turn.now_ns, turn.cause, checksum_of(facts), first_event))
 
-    def facts(self, partition: PartitionName, facts: list[bytes], first_event: int) -> bytes:
+    def facts(self, partition: PartitionName, turn: Recorded | None, facts: list[bytes], first_event: int) -> bytes:
         """Encode the facts themselves."""
-        return encode(Facts(partition, b"[%b]" % b",".join([memoryview(part)[1:-1] for part in facts]), first_event))
+        joined = b"[%b]" % b",".join([memoryview(part)[1:-1] for part in facts])
+        return encode(Facts(partition, joined, first_event, 0 if turn is None else turn.number))
 
 
 def encode(message: TurnMessage | Wanted) -> bytes:

@@ -126,8 +126,9 @@ class Following:
         """Handle what has come, in slices: others run between messages, and readers of copies between slices."""
         left = deque(messages)
         while left:
-            if isinstance(left[0], Base):
-                await self._begin(left.popleft())
+            if isinstance(base := left[0], Base):
+                left.popleft()
+                await self._begin(base)
                 continue
             async with self._feed.still, self._copies.reading:
                 ends_s = trio.current_time() + SLICE_S
@@ -136,9 +137,8 @@ class Following:
                     await checkpoint()
         self._replica.grown.unpark_all()
 
-    async def _begin(self, base: TurnMessage) -> None:
+    async def _begin(self, base: Base) -> None:
         """Make a copy, which nobody reads before it is there."""
-        assert isinstance(base, Base)
         copy = await drive(copied(base))
         async with self._feed.still:
             self._copies.add(copy)
@@ -149,6 +149,8 @@ class Following:
             case Turn():
                 await self._run(message, stream)
             case Facts(partition=name, facts=facts, first_event=first):
+                if message.turn:  # the daemon knows of no copy here; one that there is lacks this turn
+                    self._copies.lose(name)
                 await self._feed.inbox.give(Publication(name, decode_facts(facts), first_event=first))
             case Renewed(partition=name):
                 if (copy := self._copies.of.get(name)) is not None:
