@@ -43,6 +43,8 @@ _REPLICATED = replicas.Replicated(SMALL.workload(16_000), each=100, rounds=2)
 _LONG = Workload(nodes=1_000, leaves=2, applications=2, asks_each=25_000)
 _JOBS = jobs.Short(jobs=300, single=30)
 _ONE_BY_ONE = journal.OneByOne(nodes=1_000, asks=2_000)
+_DELAYED = replicas.Delayed(SMALL.workload(16_000), each=100, paced=SMALL.workload(5_000))
+_GREEDY = replicas.Greedy(_REPLICATED, loops=4)
 _STANDING = replicas.Standing(journal.OneByOne(nodes=500, asks=1_000), rounds=2)
 #: By the number of running allocations.
 _KEPT = {10 * nodes: Cluster(nodes=nodes, each=10, asks=2 * nodes) for nodes in (1_000, 3_000, 10_000)}
@@ -130,6 +132,10 @@ CASES: dict[str, Case] = {
     "socket-bulk": _case("sockets", _OWN[1000], bulk),
     "small-messages": Case("sockets", SMALL.nodes, SMALL.paced, partial(small_messages.cost, SMALL)),
     "replica": Case("sockets", _REPLICATED.workload.nodes, _REPLICATED.workload.asks, partial(replicas.cost, _REPLICATED)),
+    "replica-lag": Case("sockets", _DELAYED.bulk.nodes, _DELAYED.bulk.asks, partial(replicas.lag, _DELAYED)),
+    "replica-readers": Case(
+        "sockets", _GREEDY.replicated.workload.nodes, _GREEDY.replicated.workload.asks, partial(replicas.greedy, _GREEDY)
+    ),
     "standby": Case("sockets", _STANDING.requests.nodes, _STANDING.requests.asks, partial(replicas.standby_latency, _STANDING)),
     "local-jobs": Case("sockets", 1, _JOBS.jobs, partial(jobs.run, _JOBS)),
     "journal-throughput": _case("journal", _LONG, journal.throughput),

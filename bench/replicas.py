@@ -8,10 +8,13 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
 
+import msgspec
 import trio
 from msgspec import Struct
 
@@ -20,8 +23,10 @@ from bench.journal import OneByOne, acknowledged, state_dir
 from bench.measures import Samples
 from bench.small_messages import Beside, Sending, nothing, place
 from bench.workloads import Workload
+from ykactor.client import follow
 from ykactor.client.connection import MessageStream, open_connection
 from ykactor.surfaces.admission.slots import TURNS_PATH
+from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import MSGPACK
 from ykactor.wire.turns import Base, Wanted, encode, unpacked
 
@@ -113,6 +118,123 @@ async def _replica(seen: _Seen, url: str, _: int) -> AsyncIterator[None]:
         began_s = cpu_of(process.pid)
         yield
         seen.cpu_s = cpu_of(process.pid) - began_s
+
+
+# ---- how far behind a replica is, and what its readers cost the daemon
+
+
+class Delayed(Struct, frozen=True):
+    """Asks of which followers of the daemon and of a replica are told.
+
+    Attributes:
+        bulk: asks that are sent as fast as the socket takes them, ``each`` in a message, and as much as paced ones.
+        paced: asks that arrive evenly, 1,000 in a second, one in a message.
+    """
+
+    bulk: Workload
+    each: int
+    paced: Workload
+
+
+async def lag(delayed: Delayed) -> Samples:
+    """The ms by which a follower of a replica has each event after a follower of the daemon; both are in this process."""
+    samples: Samples = {}
+    for name, workload, sending in (
+        ("paced", delayed.paced, Sending(1, 0.001)),
+        ("bulk", delayed.bulk, Sending(delayed.each)),
+    ):
+        arrivals = _Arrivals({}, {})
+        await place(workload, sending, has_journal=True, beside=partial(_followed, arrivals))
+        both = arrivals.at_daemon.keys() & arrivals.at_replica.keys()
+        behind_ms = sorted((arrivals.at_replica[number] - arrivals.at_daemon[number]) * 1e3 for number in both)
+        samples |= {f"{name}_p{percent}_ms": [behind_ms[len(behind_ms) * percent // 100]] for percent in (50, 99)}
+    return samples
+
+
+class _Arrivals(NamedTuple):
+    """The time at which each event has arrived, by its number."""
+
+    at_daemon: dict[int, float]
+    at_replica: dict[int, float]
+
+
+@asynccontextmanager
+async def _followed(arrivals: _Arrivals, url: str, _: int) -> AsyncIterator[None]:
+    """Followers of a daemon and of its replica, until the replica has told all that the daemon has."""
+    async with _serving_replica(url) as replica, trio.open_nursery() as nursery:
+        for address, seen in ((url, arrivals.at_daemon), (replica.ws, arrivals.at_replica)):
+            await nursery.start(_note, address, seen)
+        yield
+        wanted = set(arrivals.at_daemon)
+        while not wanted <= arrivals.at_replica.keys():  # noqa: ASYNC110 - nothing tells it
+            await trio.sleep(0.05)
+        nursery.cancel_scope.cancel()
+
+
+async def _note(url: str, seen: dict[int, float], *, task_status: trio.TaskStatus[None]) -> None:
+    async with follow(url, encoding="msgpack") as events:
+        task_status.started()
+        async for event in events:
+            if isinstance(event, si.EventRecord):
+                seen[event.sequence] = perf_counter()
+
+
+class Greedy(Struct, frozen=True):
+    """The asks of ``Replicated`` while readers ask a replica for everything again and again.
+
+    Attributes:
+        loops: the number of these readers.
+    """
+
+    replicated: Replicated
+    loops: int
+
+
+async def greedy(asked: Greedy) -> Samples:
+    """The daemon's CPU time for each placement, and ``read_ratio``: that with such readers at its replica, by that without."""
+    samples: Samples = {"cpu_us": [], "read_ratio": []}
+    for _ in range(asked.replicated.rounds):
+        without_us = await _cpu_us(asked.replicated, partial(_read_again_and_again, 0))
+        with_us = await _cpu_us(asked.replicated, partial(_read_again_and_again, asked.loops))
+        samples["cpu_us"].append(without_us)
+        samples["read_ratio"].append(with_us / without_us)
+    return samples
+
+
+@asynccontextmanager
+async def _read_again_and_again(loops: int, url: str, _: int) -> AsyncIterator[None]:
+    async with _serving_replica(url) as replica, AsyncExitStack() as stack:
+        port = replica.http.rpartition(":")[2]
+        if loops:
+            arguments = ("bench.rest_readers", port, "0", str(loops), str(perf_counter()), "3600", "1")
+            await stack.enter_async_context(python_process(*arguments, stdout=subprocess.DEVNULL))
+        yield
+
+
+class _Addresses(NamedTuple):
+    """The addresses of a replica that serves readers."""
+
+    ws: str
+    http: str
+
+
+@asynccontextmanager
+async def _serving_replica(url: str) -> AsyncIterator[_Addresses]:
+    """A replica that serves readers, when it has its base."""
+    arguments = ("replica", "--url", url, "--ws", "127.0.0.1:0", "--http", "127.0.0.1:0")
+    async with python_process("ykactor", *arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        log = b""
+        while b'"replica_started"' not in log or _HAS_BEGUN not in log:
+            line = await read_line(process.stderr)
+            if not line:
+                raise RuntimeError(f"the replica has ended: {log!r}")
+            log += line
+        started = next(line for line in map(msgspec.json.decode, log.splitlines()) if line["event"] == "replica_started")
+        yield _Addresses(*started["addresses"].split(", "))
+
+
+# ---- standbys
 
 
 class Standing(Struct, frozen=True):
