@@ -1,7 +1,9 @@
 """``bench/``: that it measures what it says, in the form that scripts read. Small sizes; nothing here is about speed."""
 
 import json
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from io import StringIO
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -9,11 +11,12 @@ from xml.etree import ElementTree as ET
 import pytest
 import trio
 from click.testing import CliRunner
+from forked import Forked
 from msgspec import structs
 from rich.console import Console
 
 from bench import __main__ as program
-from bench import cases, holds, measures, phases, runs, shapes, steps
+from bench import cases, daemon, holds, measures, phases, runs, shapes, steps
 from bench.cases import CASES, Measured
 from bench.followers import Followed, follow
 from bench.harness import running
@@ -54,6 +57,29 @@ def pretend(name: str) -> Measured:
 def no_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop of ten million takes seconds."""
     monkeypatch.setattr(runs, "calibrate", lambda: 0.49)
+
+
+@pytest.fixture(autouse=True)
+def forked_daemons(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The imports of a daemon take longer than what is measured here."""
+    python_process = daemon.python_process
+
+    @asynccontextmanager
+    async def forked(program: str, *arguments: str, **pipes: int | None) -> AsyncIterator[trio.Process | Forked]:
+        if program != "ykactor":
+            async with python_process(program, *arguments, **pipes) as process:
+                yield process
+            return
+        started = await Forked.start(arguments, os.environ)
+        try:
+            yield started
+        finally:
+            started.kill()
+            with trio.CancelScope(shield=True):
+                await started.wait()
+                await started.aclose()
+
+    monkeypatch.setattr(daemon, "python_process", forked)
 
 
 @pytest.fixture
