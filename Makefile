@@ -13,7 +13,7 @@ COMPILED := .pytest_cache/.compiled
 # The tests start hundreds of processes; without bytecode on the disk each of them compiles everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run lock test tests browser test-compiled test-lowest test-nightly crash test-kube jobs abuse soak lint style types bench bench-check bench-ranges bench-plots clean
+.PHONY: run lock test tests browser test-compiled test-lowest test-nightly crash crash-standby test-kube jobs abuse soak lint style types bench bench-check bench-ranges bench-plots clean
 
 # In words that also an old Python understands.
 PYTHON_VERSION = import sys; found = sys.version_info[:2]; \
@@ -69,6 +69,10 @@ test-nightly: $(COMPILED)
 crash: $(VENV)/.ready
 	@echo "Kills a daemon 200 times at any moment, or cuts its power, and compares what is left with what was said: about five minutes on two cores."
 	PYTHONPATH=tests $(BIN)/python tests/crash 200 $(or $(SEED),0)
+
+crash-standby: $(VENV)/.ready
+	@echo "Kills a daemon with a standby, or the standby, or both, 200 times, and lets the standby take over: about ten minutes on two cores."
+	PYTHONPATH=tests $(BIN)/python tests/crash 200 $(or $(SEED),0) pairs
 
 jobs: $(VENV)/.ready
 	@echo "Runs 1,000 jobs of this machine, and kills daemon and local resource manager 60 times meanwhile: about three minutes on two cores."

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from faulty import POINTS, POWER
 from life import PHASES, World
+from pair import PAIR_PHASES, PairWorld
 
 #: Kills in one world, whose journal holds all that ever happened there.
 WORLD_KILLS = 25
@@ -24,6 +25,28 @@ EXPECTED = (
     *("SchedulingStateResponse", "handed back", "placed again", "STALE_EPOCH"),
     *("allocations", "sent again", "answered late", "INTERRUPTED"),
 )
+
+
+#: The same of a campaign with standbys.
+EXPECTED_OF_PAIRS = (
+    *(f"killed: {moment}" for moment in (*PAIR_PHASES, *POINTS) if moment != "fault"),
+    *("took over", "both killed", "standby begins anew", "allocations", "sent again", "answered late"),
+)
+
+
+async def run_pairs(directory: Path, kills: int, seed: int) -> Counter[str]:
+    """Kill daemons that have a standby so many times, or let them hand over; returns what was done."""
+    rng = random.Random(seed)
+    counts: Counter[str] = Counter()
+    for first in range(0, kills, WORLD_KILLS):
+        place = directory / f"pair-{first}"
+        place.mkdir()
+        world = PairWorld(place, rng.getrandbits(32), "off")
+        for phase in rng.choices(list(PAIR_PHASES), list(PAIR_PHASES.values()), k=min(kills - first, WORLD_KILLS)):
+            await world.kill(phase)
+        await world.finish()
+        counts += world.counts
+    return counts
 
 
 async def run(directory: Path, kills: int, seed: int) -> Counter[str]:

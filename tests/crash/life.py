@@ -46,6 +46,9 @@ PHASES = {
     POWER: 4,
     RESTORED: 2,
 }
+#: The phases in which the daemon may end before it is killed: on SIGTERM, and when it has handed over to a standby.
+HANDED_OVER = "handed over"
+ENDS = ("stop", HANDED_OVER)
 #: The longest life, which only ends what hangs.
 LIFE_S = 180.0
 #: How long a fault is waited for that may never come; a commit always comes.
@@ -70,6 +73,8 @@ class World:
         self.counts: Counter[str] = Counter()
         self._rng = random.Random(seed)
         self._directory = directory / "state"
+        #: More options of the daemon.
+        self._options: tuple[str | Path, ...] = ("--ws", "127.0.0.1:0")
         self._file = directory / "queues.yaml"
         self._configurations = Configurations(self._file, config(0))
         self._durability = durability
@@ -86,7 +91,7 @@ class World:
         if fault is not None:
             phase = fault.point if fault.mark.exists() else "load"
         self.counts[f"killed: {phase}"] += 1
-        assert code == -signal.SIGKILL or (phase == "stop" and code == 0), f"the daemon ended with {code}"
+        assert code == -signal.SIGKILL or (phase in ENDS and code == 0), f"the daemon ended with {code}"
         if phase == POWER:
             fail(self._directory, self._file.parent, self._rng, is_full=self._durability == "full")
             if self._durability == "normal":
@@ -94,11 +99,15 @@ class World:
                 assert loss.startswith("transaction"), loss
                 self._lose()
                 return  # what is said of older messages does not count any more
+        await self._decide(phase)
         self._check()
         if phase == RESTORED and self._copies:
             self._go_back()
         elif (self._directory / "journal.db").exists() and self._rng.random() < self._copied:
             self._copy()
+
+    async def _decide(self, phase: str) -> None:
+        """Decide which directory the next daemon goes on in."""
 
     def _draw_fault(self, phase: str) -> Fault:
         mark = self._file.with_name("mark")
@@ -118,7 +127,7 @@ class World:
     async def _life(self, play: Callable[[DaemonProcess], Awaitable[None]], fault: Fault | None = None) -> int:
         """Returns the exit code."""
         arguments: list[str | Path] = ["--config", self._file, "--state-dir", self._directory, "--durability", self._durability]
-        daemon = await DaemonProcess.start(*arguments, "--http", "none", "--ws", "127.0.0.1:0", fault=fault)
+        daemon = await DaemonProcess.start(*arguments, "--http", "none", *self._options, fault=fault)
         try:
             with trio.fail_after(LIFE_S):
                 async with trio.open_nursery() as nursery:

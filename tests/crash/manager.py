@@ -159,6 +159,9 @@ class Manager:
 
     async def _receive_one(self) -> None:
         message = JSON.decode_response(await self._stream.receive())
+        if isinstance(message, si.JournalStatus):  # it has no number
+            self.counts[type(message).__name__] += 1
+            return
         if self.ledger is None:
             self.ledger = Ledger(message.sequence - 1)
             self._loads = [Load(name, self.ledger, self._rng, self._numbers.__next__) for name in PARTITIONS]

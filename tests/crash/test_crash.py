@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from campaign import run, table
 from faulty import POWER
-from life import ALLOCATIONS, RESTORED, World
+from life import ALLOCATIONS, HANDED_OVER, RESTORED, World
+from pair import PairWorld
 from seeds import seeds
 
 KILLS = 5
@@ -19,6 +20,17 @@ async def test_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
     assert sum(number for name, number in counts.items() if name.startswith("killed")) == KILLS
     assert counts["Ack"] > 50
     assert counts["allocations"] >= ALLOCATIONS * counts["killed: load"] > 0
+
+
+async def test_a_standby_takes_over(tmp_path: Path) -> None:
+    """The journal of the standby agrees with all that was told, after each kill or hand-over, and goes on (DU-23)."""
+    world = PairWorld(tmp_path, 3, "off")
+    for phase in ("load", HANDED_OVER, "standby killed", "fault", "load"):
+        await world.kill(phase)
+    await world.finish()
+    print(table(world.counts))
+    assert world.counts["took over"] >= 2
+    assert world.counts["allocations"] >= ALLOCATIONS
 
 
 async def test_a_directory_that_is_put_back(tmp_path: Path) -> None:

@@ -131,8 +131,8 @@ async def test_the_older_daemon_ends_and_does_not_begin_again(tmp_path: Path) ->
             await standby.has(1)
             said = (await place.take_over())[1]
             assert "this daemon ends, as another one has taken over in term 1048576-" in said
+        assert (await daemon.wait_logged("superseded"))["reason"].startswith("another daemon has taken over in term 1048576-")
         assert await daemon.process.wait() == exit_codes.TEMPORARY
-        assert "another daemon has taken over in term 1048576-" in daemon.noise
     arguments = ("serve", "--state-dir", place.directories[0], "--ws", place.urls[0], "--http", "none")
     refused = (await run_command(*arguments, expect=exit_codes.USAGE))[1]
     assert "superseded: found that this history goes on elsewhere, in term 1048576-" in refused

@@ -14,6 +14,7 @@ from pathlib import Path
 import trio
 from msgspec import Struct, structs
 
+from ykactor.journal.errors import NotWrittenError
 from ykactor.journal.terms import Beginning, Terms
 from ykactor.journal.transaction import Transaction
 
@@ -82,6 +83,16 @@ class Standbys:
         self._grown = trio.Event()
         self._confirmed = trio.Event()
         self._alone_changed = trio.Event()
+        #: Whether a commit is under way, and whether no other one may begin: the thread that commits sets one and then reads the
+        #: other, and who ends the journal does it the other way round, so one of them sees what the other has set.
+        self._is_committing = self._has_ended = False
+
+    def begin_commit(self) -> None:
+        """Begin a commit; called in the thread that commits. Raises:  NotWrittenError after ``end``."""
+        self._is_committing = True
+        if self._has_ended:
+            self._is_committing = False
+            raise NotWrittenError("a standby has taken over")
 
     def on_commit(self, transaction: Transaction) -> None:
         """Take a transaction that was committed; called in the thread that commits, before ``committed``."""
@@ -90,6 +101,7 @@ class Standbys:
 
     def committed(self) -> bool:
         """Show standbys what was committed. True if it is not enough that it is on the disk of the daemon (``confirmed``)."""
+        self._is_committing = False
         while self._written:
             self.number, data = self._written.popleft()
             self._keep(data)
@@ -151,6 +163,12 @@ class Standbys:
         """Tell nobody anything more that no standby has: one of them takes over."""
         self.settings = structs.replace(self.settings, wanted=max(1, self.settings.wanted), goes_on=False)
         self.is_alone = False
+
+    async def end(self) -> None:
+        """Let no other commit begin, and wait for the one that is under way."""
+        self._has_ended = True
+        while self._is_committing:
+            await self._grown.wait()
 
     # ---- for the sessions of standbys
 

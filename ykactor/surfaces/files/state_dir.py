@@ -100,18 +100,16 @@ class StoreWriter:
     """The store that the writer thread calls (``actors.journal.BlockingStore``).
 
     Args:
-        on_commit: called with each transaction that was committed.
+        copies: the standbys that get each transaction that is committed; None of a journal that has none.
 
     Attributes:
         needs_tidying: whether ``tidy`` has anything to do.
     """
 
-    def __init__(
-        self, opened: Store, settings: StateSettings, on_commit: Callable[[Transaction], None] = lambda transaction: None
-    ) -> None:
+    def __init__(self, opened: Store, settings: StateSettings, copies: standbys.Standbys | None = None) -> None:
         self._store = opened
         self._settings = settings
-        self._on_commit = on_commit
+        self._standbys = copies
         self.needs_tidying = False
         #: The Unix time of the last commit.
         self._at_ns = 0
@@ -124,9 +122,12 @@ class StoreWriter:
     def commit(self, group: Batch) -> None:
         with self._using:
             self._at_ns = group.at_ns
+            if self._standbys is not None:
+                self._standbys.begin_commit()
             transaction = self._store.transaction(group)
             self._store.write(transaction)
-            self._on_commit(transaction)
+            if self._standbys is not None:
+                self._standbys.on_commit(transaction)
             self._look_for_tidying()
 
     def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
@@ -191,7 +192,7 @@ def open_state_dir(
     on_progress()
     opened = Store.open(settings.directory, settings.durability, now_ns=system_ns())
     copies = standbys.Standbys(settings.directory, opened.number, opened.beginnings, settings.standbys)
-    writer = StoreWriter(opened, settings, copies.on_commit)
+    writer = StoreWriter(opened, settings, copies)
     try:
         for rest in settings.directory.glob(f"{COPY_PREFIX}*"):
             shutil.rmtree(rest, ignore_errors=True)

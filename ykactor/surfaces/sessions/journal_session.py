@@ -149,6 +149,8 @@ class JournalSession:
         """Wait until the standby has what it was sent, or the daemon has ended; False if there is more meanwhile."""
         while standby.number < sent:
             await self._told.wait()
+        if self._takes_over:
+            await self._standbys.end()
         return sent == self._standbys.number
 
     async def _after(self, number: int) -> list[bytes]:
