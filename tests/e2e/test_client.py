@@ -612,7 +612,7 @@ async def test_a_killed_daemon_is_said_in_words():
     """A connection that ends without a close frame has no reason: it is said what that means."""
     async with real_daemon() as daemon, connect(daemon.url, rm_id="rm-1") as rm:
         daemon.process.kill()
-        with pytest.raises(Disconnected, match=r"^the connection was lost without a reason: the daemon was killed, or"):
+        with pytest.raises(Disconnected, match=r"^the connection was lost without a reason: the daemon was killed or"):
             await anext(rm)
 
 

@@ -2,11 +2,15 @@
 
 from functools import partial
 
+import pytest
 import trio
+from trio.testing import MockClock, memory_stream_pair
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, CloseConnection, Request
 
-from ykactor.client.connection import open_connection
+from ykactor.client import Disconnected, connection
+from ykactor.client.connection import SILENT_S, MessageStream, open_connection
+from ykactor.wire.si.codec import JSON
 
 #: An empty ping of a server.
 PING = b"\x89\x00"
@@ -40,3 +44,30 @@ async def test_a_ping_that_crosses_the_close_is_not_answered(nursery: trio.Nurse
             await trio.sleep(0.001)
     assert received == [b"the end"]
     nursery.cancel_scope.cancel()
+
+
+async def test_a_daemon_that_says_nothing_is_gone(
+    autojump_clock: MockClock, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pings keep a connection open; without any the machine of the daemon is gone, and who only reads tries another address."""
+    ours, theirs = memory_stream_pair()
+
+    async def connected(*_: object) -> tuple[str, trio.StapledStream]:  # type: ignore[type-arg]
+        return "ws://127.0.0.1:1", ours
+
+    async def ping_for_a_while() -> None:
+        protocol = WSConnection(ConnectionType.SERVER)
+        while not any(isinstance(event, Request) for event in protocol.events()):
+            protocol.receive_data(bytes(await theirs.receive_some()))
+        await theirs.send_all(protocol.send(AcceptConnection()))
+        for _ in range(20):
+            await trio.sleep(60)
+            await theirs.send_all(PING)
+
+    monkeypatch.setattr(connection, "_open_first", connected)
+    with trio.fail_after(3600):
+        nursery.start_soon(ping_for_a_while)
+        with pytest.raises(Disconnected, match="stands still, or the network failed"):
+            async with open_connection("ws://127.0.0.1:1", "/v1/feed") as opened:
+                await MessageStream(opened, JSON).receive()
+    assert trio.current_time() == 20 * 60 + SILENT_S

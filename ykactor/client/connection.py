@@ -27,6 +27,9 @@ OnJournal = Callable[[si.JournalStatus], object]
 #: Time limits for opening a connection, and for its closing handshake.
 CONNECT_S = 10.0
 CLOSE_S = 2.0
+#: A daemon sends a ping every 30 s, or every 60 s while it does not read. When nothing has come for so long, its machine or the
+#: network is gone, or its process stands still, and nothing else would tell who only reads.
+SILENT_S = 90.0
 #: The largest message: a snapshot is a single message, and that of a large cluster is large.
 MESSAGE_BYTES_MAX = 2**28
 #: The number of unread messages after which no more are received, and TCP back pressure stops the daemon.
@@ -85,7 +88,7 @@ async def open_connection(
         async with stream, trio.open_nursery() as nursery:
             extensions = [Deflate(MESSAGE_BYTES_MAX)] if compresses else []
             connection = WebSocketConnection(
-                cast("trio.SocketStream", trio.StapledStream(_Whole(stream), stream)),
+                cast("trio.SocketStream", trio.StapledStream(_Whole(stream), _Timed(stream))),
                 ExtensibleConnection(ConnectionType.CLIENT, *extensions),
                 host=host_of(url),
                 path=path,
@@ -135,6 +138,21 @@ class _Whole(trio.abc.SendStream):
 
     async def wait_send_all_might_not_block(self) -> None:
         await self._stream.wait_send_all_might_not_block()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _Timed(trio.abc.ReceiveStream):
+    """A receive stream that is broken when nothing comes for `SILENT_S`."""
+
+    def __init__(self, stream: trio.abc.ReceiveStream) -> None:
+        self._stream = stream
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        with trio.move_on_after(SILENT_S):
+            return await self._stream.receive_some(max_bytes)
+        raise trio.BrokenResourceError(f"nothing came for {SILENT_S:g} s")
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -264,7 +282,8 @@ def _closed(closed: ConnectionClosed) -> Disconnected:
     if reason is None:
         return Disconnected("the connection is closed")
     if reason.code == _NO_CLOSE_FRAME:
-        return Disconnected("the connection was lost without a reason: the daemon was killed, or the network failed")
+        why = "the daemon was killed or stands still, or the network failed"
+        return Disconnected(f"the connection was lost without a reason: {why}")
     failure = SessionReplaced if reason.code in _REPLACED else Disconnected
     return failure(f"the connection was closed: {reason.code} {reason.reason or reason.name}")
 
