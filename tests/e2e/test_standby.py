@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
+import random
 import signal
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +23,17 @@ from ykactor.client.connection import open_connection
 from ykactor.client.login import Login
 from ykactor.client.resource_manager import ResourceManager
 from ykactor.journal import schema
+from ykactor.journal.errors import NotWrittenError
 from ykactor.journal.maintenance import backup, restore, verify
+from ykactor.journal.store import Store
 from ykactor.journal.stream import Following, Join, Refused, encode, from_daemon
+from ykactor.journal.transaction import Batch
 from ykactor.surfaces.admission.slots import JOURNAL_PATH
 from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.standby import FollowingJournal
+from ykactor.surfaces.cli.state_options import Keeping
+from ykactor.surfaces.cli.urls import Destination
+from ykactor.surfaces.files.state_dir import open_standby_dir
 
 ACCESS = """
 identities:
@@ -242,3 +252,61 @@ async def test_a_standby_that_stands_still(tmp_path: Path) -> None:
             await churn(rm, number)
         standby.process.send_signal(signal.SIGCONT)
         await standby.has(newest(theirs))
+
+
+async def test_killed_while_joining_and_cut_in_a_frame(tmp_path: Path) -> None:
+    """A standby is killed while it joins, and its connections are cut anywhere: in the end it has the whole journal."""
+    ours, theirs, rng = tmp_path / "standby", tmp_path / "daemon", random.Random(7)
+    with closing(Store.open(theirs, "off", now_ns=0)) as store:
+        for number in range(1, 9):
+            store.commit(Batch(1, 1, number, turns=[b'{"partition":"x","facts":["%b"]}' % rng.randbytes(300_000).hex().encode()]))
+    async with real_daemon("--state-dir", theirs) as daemon, trio.open_nursery() as nursery:
+        host, port = daemon.url.removeprefix("ws://").split(":")
+        most = [3 * 10**5]  # bytes that a connection lasts
+
+        async def cut(stream: trio.SocketStream) -> None:
+            async with stream, await trio.open_tcp_stream(host, int(port)) as onwards, trio.open_nursery() as both:
+
+                async def forward(source: trio.SocketStream, target: trio.SocketStream, left: float) -> None:
+                    with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                        while left >= 1 and (data := await source.receive_some(int(min(left, 65536)))):
+                            await target.send_all(data)
+                            left -= len(data)
+                    both.cancel_scope.cancel()
+
+                both.start_soon(forward, stream, onwards, math.inf)
+                both.start_soon(forward, onwards, stream, rng.uniform(0.5, 1.5) * most[0])
+
+        listeners = await nursery.start(partial(trio.serve_tcp, cut, 0, host="127.0.0.1"))
+        url = f"ws://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
+        for _ in range(2):
+            async with standby_of(url, ours) as standby:
+                await standby.says("gets a copy")
+                await standby.kill()
+        async with standby_of(url, ours) as standby:
+            await standby.says("is not connected, and tries again")
+            assert newest(ours) == 0
+            most[0] = 10**8
+            await standby.has(newest(theirs))
+            await daemon.stop()
+            await standby.stop()
+        nursery.cancel_scope.cancel()
+    assert content(ours) == content(theirs)
+
+
+async def test_a_full_disk_of_a_standby(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The standby writes when there is room what it could not write before, and says so once."""
+    with open_standby_dir(Keeping("off").settings(tmp_path)) as journal:
+        following = FollowingJournal(Destination("ws://daemon"), tmp_path, journal)
+        attempts = list[int]()
+
+        def write() -> None:
+            attempts.append(1)
+            if len(attempts) < 4:
+                raise NotWrittenError("found no room on the disk")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("ykactor.surfaces.cli.standby.RETRY_S", 0.0)
+            await following._write(write)
+    assert len(attempts) == 4
+    assert capsys.readouterr().err == "found no room on the disk; trying again\n"
