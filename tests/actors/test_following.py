@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 import trio
 from msgspec import structs
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 import ykactor
 from ykactor.actors.clock import Clock
@@ -230,3 +230,17 @@ async def test_a_copy_without_a_turn_is_no_copy(w: World) -> None:
     await w.handle(structs.replace(audited(3), turn=2))
     assert w.replica.unavailable(DEFAULT)
     assert w.numbers == [1, 2, 3]
+
+
+async def test_an_event_of_a_large_turn_ends_the_wait(autojump_clock: MockClock, w: World) -> None:
+    """The feed takes a large turn in parts; who waits for its last event has it as soon as it is there."""
+    daemon, count = Daemon(), 5000
+    await w.handle(daemon.hello(), past(1, 2))
+    began_s = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(w.replica.reach, 2 + count, "1-aa")
+        await wait_all_tasks_blocked()
+        facts = [Audited(1, "me", "here", "", Act.CONNECT, "x")] * count
+        await w.following.handle([Facts(DEFAULT, encode_facts(facts), 3)], cast("Any", w.wants))
+    assert trio.current_time() == began_s
+    assert w.numbers[-1] == 2 + count

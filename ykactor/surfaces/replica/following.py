@@ -135,6 +135,7 @@ class Following:
                 while left and not isinstance(left[0], Base) and trio.current_time() < ends_s:
                     await self._handle(left.popleft(), stream)
                     await checkpoint()
+        await self._newest_event()  # the feed takes a large turn in parts
         self._replica.grown.unpark_all()
 
     async def _begin(self, base: Base) -> None:
