@@ -6,11 +6,13 @@ from typing import cast
 
 import msgspec
 import pytest
+import trio
+from trio.testing import MockClock
 
 from ykactor.actors import turn_stream
 from ykactor.actors.commands import Publication, TurnRecord
 from ykactor.actors.journal import History, Journal
-from ykactor.actors.turn_stream import Dropped, TurnStream
+from ykactor.actors.turn_stream import BASES_APART_S_EACH, Dropped, TurnStream
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire.turns import Base, EncodedTurns, Facts, Turn, TurnMessage
 
@@ -107,3 +109,15 @@ async def test_a_copy_that_is_lost_needs_another_base() -> None:
     add(stream, 6, b"base")
     journal.commit(stream)
     assert [type(each) for each in read(await reader.next())] == [Facts, Base, Turn]
+
+
+async def test_bases_that_nobody_has_waited_for_count(autojump_clock: MockClock) -> None:
+    """A replica that joins and leaves again and again has bases made no more often than one that stays."""
+    stream = TurnStream(cast("Journal", Durable()), {}, EncodedTurns())
+    began_s, size = trio.current_time(), 10_000_000
+    for number in range(1, 5):
+        reader = stream.join()
+        await stream.make_bases()
+        stream.leave(reader)
+        add(stream, number, b"x" * size)
+    assert trio.current_time() - began_s >= 3 * BASES_APART_S_EACH * size

@@ -138,12 +138,12 @@ class TurnStream:
             facts: those of the publication, as the journal has them.
             first_event: the number of its first event.
         """
+        name, turn = publication.partition, publication.turn
+        if turn is not None and turn.base is not None:
+            self._bases_bytes += len(turn.base)  # also if who has asked for it has left
         if not self._readers:
             return
         self._last += 1
-        name, turn = publication.partition, publication.turn
-        if turn is not None and turn.base is not None:
-            self._bases_bytes += len(turn.base)
         message = None if turn is None else self._form.turn(name, turn, facts, first_event)
         self._waiting.append((self._last, _Entry(name, turn, message, facts, first_event)))
         self._journal.follow(self, self._last)
