@@ -6,14 +6,16 @@ import json
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
+import trio
 from daemon import application, asks, new_token, node, real_daemon, run_command, running_command
 from forked import Forked
-from trio_websocket import ConnectionClosed
+from trio_websocket import ConnectionClosed, WebSocketRequest, serve_websocket
 
 from ykactor.client import Disconnected, RequestRefused, connect
 from ykactor.client.connection import open_connection
@@ -24,6 +26,7 @@ from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.replica import _ending
 from ykactor.surfaces.replica.following import MismatchesError
 from ykactor.surfaces.replica.replica import OtherHistoryError
+from ykactor.wire.si.codec import MSGPACK
 from ykactor.wire.turns import (
     Base,
     Configuration,
@@ -161,6 +164,24 @@ async def test_signals_end_it(tmp_path: Path) -> None:
                 await lines.status(0)
                 process.send_signal(number)
                 assert await process.wait() == code
+
+
+async def test_a_signal_ends_it_before_the_daemon_has_said_anything(nursery: trio.Nursery) -> None:
+    """One that serves readers begins to when the daemon has told what it is; a daemon that stands still never does."""
+    is_connected = trio.Event()
+
+    async def say_nothing(request: WebSocketRequest) -> None:
+        await request.accept(subprotocol=MSGPACK.name)
+        is_connected.set()
+        await trio.sleep_forever()
+
+    server = await nursery.start(partial(serve_websocket, say_nothing, "127.0.0.1", 0, ssl_context=None))
+    arguments = ("--url", f"ws://127.0.0.1:{server.port}", "--http", "127.0.0.1:0")
+    async with running_command("replica", *arguments) as process:
+        await is_connected.wait()
+        process.terminate()
+        assert await process.wait() == exit_codes.OK
+    nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize(

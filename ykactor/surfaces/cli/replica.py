@@ -230,9 +230,15 @@ async def _run(
     services, stopping, received = Services(replica, following, settings, access, tls), trio.Event(), set[int]()
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals, _ending():
         async with open_doors(where) as doors, trio.open_nursery() as nursery:
+
+            def stop() -> None:
+                stopping.set()
+                if not replica.is_known.is_set():  # nobody is served yet
+                    nursery.cancel_scope.cancel()
+
             nursery.start_soon(replica.run)
             nursery.start_soon(report, following)
-            nursery.start_soon(_handle_signals, signals, watchers, stopping, received)
+            nursery.start_soon(_handle_signals, signals, watchers, stop, received)
             nursery.start_soon(following.run)
             if doors:
                 await services.run(doors, stopping)
@@ -258,12 +264,12 @@ def _ending() -> Iterator[None]:
 
 
 async def _handle_signals(
-    signals: AsyncIterator[int], watchers: Iterable[FileWatcher], stopping: trio.Event, received: set[int]
+    signals: AsyncIterator[int], watchers: Iterable[FileWatcher], stop: Callable[[], None], received: set[int]
 ) -> None:
     async for number in signals:
         received.add(number)
         if number != signal.SIGHUP:
-            stopping.set()
+            stop()
         else:
             for watcher in watchers:
                 watcher.reload()
