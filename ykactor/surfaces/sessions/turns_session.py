@@ -118,7 +118,7 @@ class TurnsSession:
             await feed.journal.flushed()
         following, newest = after + 1, feed.ring.durable
         while True:
-            first = max(following, feed.ring.lowest)
+            first = min(max(following, feed.ring.lowest), newest + 1)
             numbers = range(first, min(newest + 1, first + PART_MAX))
             events = [cast("EventRecord", feed.ring.event(number)) for number in numbers]
             await self._send_now([encode(Past(first, events))])

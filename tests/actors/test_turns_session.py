@@ -1,0 +1,49 @@
+"""What a daemon sends a replica, without sockets (DU-22)."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import trio
+
+from ykactor.actors.feed import FeedActor
+from ykactor.core.messages.acts import Act
+from ykactor.core.messages.facts import Audited
+from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.parts import PART_MAX
+from ykactor.surfaces.sessions.turns_session import TurnsSession
+from ykactor.wire.si.events import events
+from ykactor.wire.turns import Past, unpacked
+
+DEFAULT = PartitionName("default")
+
+
+class SlowPeer:
+    """A replica; before it has read the first message, others have filled the ring of the feed."""
+
+    def __init__(self, feed: FeedActor, goes_on_at: int) -> None:
+        self.sent: list[Past] = []
+        self._feed = feed
+        self._goes_on_at = goes_on_at
+
+    async def send_encoded(self, messages: list[bytes], _: object) -> None:
+        for message in messages:
+            self.sent += cast("list[Past]", unpacked(message))
+        if self._feed.ring.sequence < self._goes_on_at:
+            self._feed.ring.skip_to(self._goes_on_at)
+
+
+@pytest.mark.parametrize(("after", "firsts"), [(0, [1, PART_MAX + 3]), (2**64 - 1, [PART_MAX + 3])])
+async def test_events_of_before_end_where_turns_begin(nursery: trio.Nursery, after: int, firsts: list[int]) -> None:
+    """What the ring has lost meanwhile comes with turns, and is not left out as lost; nor is what no daemon has yet."""
+    delivery = SimpleNamespace(render=events, deliver=lambda *_: None, mentioned=lambda _: set())
+    feed = FeedActor(cast("Any", delivery), {})
+    nursery.start_soon(feed.run)
+    fact, newest = Audited(1, "me", "here", "", Act.CONNECT, "x"), PART_MAX + 2
+    feed.restore([events(fact, DEFAULT, number)[0] for number in range(1, newest + 1)], newest)
+    peer = SlowPeer(feed, newest + PART_MAX)
+    session = TurnsSession(cast("Any", peer), cast("Any", SimpleNamespace(feed=feed, partitions={DEFAULT: None})))
+    await session._send_past(after)
+    assert [past.first_event for past in peer.sent] == firsts
