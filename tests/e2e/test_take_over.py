@@ -10,12 +10,19 @@ from pathlib import Path
 import pytest
 import trio
 from daemon import RunningDaemon, application, asks, node, real_daemon, run_command
+from daemonhere import serving
 from test_standby import RunningStandby, newest, standby_of
 
+from ykactor.actors import standbys as standbys_module
+from ykactor.actors.clock import Clock
+from ykactor.actors.standbys import Standbys
 from ykactor.client import Disconnected, follow, keep_registered
 from ykactor.client.addresses import Addresses
 from ykactor.client.kept import KeptSession
+from ykactor.journal.terms import Beginning, Term
 from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.daemon.daemon import Daemon, Settings
+from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
 
 
@@ -139,6 +146,16 @@ async def test_the_older_daemon_ends_and_does_not_begin_again(tmp_path: Path) ->
     assert "make the directory a standby of the daemon there with 'ykactor replica --standby'" in refused
     async with place.daemon(1) as daemon:
         await daemon.stop()
+
+
+async def test_a_daemon_ends_even_if_it_cannot_note_why(tmp_path: Path) -> None:
+    """A disk that takes no note, as a full one, is no reason to go on with a second history."""
+    standbys = Standbys(tmp_path / "missing", 0, [Beginning(Term(1, "a"), 1, 1, 1)], standbys_module.Settings())
+    daemon = Daemon(queuefile.load(""), Settings(), Clock(0), standbys=standbys)
+    async with serving(daemon):
+        daemon.supersede("1048576-b")
+        await daemon.stopped.wait()
+    assert daemon.superseded == "another daemon has taken over in term 1048576-b"
 
 
 async def test_a_daemon_that_waits_for_its_standby_ends(tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ class Standbys:
 
     Attributes:
         copying: held while a standby is sent a copy: there is one at a time.
+        copier: of the thread that makes a copy, also when the standby has gone meanwhile.
         is_alone: whether it goes on without the standbys that it wants.
     """
 
@@ -73,6 +74,7 @@ class Standbys:
         self.beginnings = beginnings
         self.settings = settings
         self.copying = trio.Lock()
+        self.copier = trio.CapacityLimiter(1)
         self.is_alone = False
         self._joined: set[Standby] = set()
         #: What the thread that commits has written since the last call of ``committed``.

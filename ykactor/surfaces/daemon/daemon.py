@@ -438,10 +438,13 @@ class Daemon:
     def supersede(self, term: str) -> None:
         """End at once (``Gateway.supersede``)."""
         assert self.standbys is not None, "the history that is taken over is in files"
-        write_superseded(self.standbys.directory, f"term {term}")
+        self._ending.cancel()
         self.superseded = f"another daemon has taken over in term {term}"
         log_event(log, logging.ERROR, "superseded", reason=self.superseded)
-        self._ending.cancel()
+        try:
+            write_superseded(self.standbys.directory, f"term {term}")
+        except OSError as error:  # it ends all the same; clients that know the newer daemon refuse the next start here
+            log_event(log, logging.ERROR, "superseded_not_noted", reason=str(error))
 
     def hand_over(self) -> None:
         """End in good order (``Gateway.hand_over``)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -69,11 +70,14 @@ class JournalSession:
             await self.peer.drop(_WRONG, "expected Join as the first message")
             return
         self.peer.settle()
-        reason = self._refusal(message)
-        if reason:
-            await self._send(Refused(reason))
-            if (term := self._gateway.terms.superseded_by(message.beginnings)) is not None:
+        if (term := self._gateway.terms.superseded_by(message.beginnings)) is not None:
+            try:
+                await self._send(Refused(f"this daemon ends, as another one has taken over in term {term}"))
+            finally:  # also if the answer reaches nobody
                 self._gateway.supersede(str(term))
+            return
+        if reason := self._refusal(message):
+            await self._send(Refused(reason))
             return
         standby = self._standbys.join(message.number)
         try:
@@ -92,9 +96,6 @@ class JournalSession:
         """The reason for which a journal cannot follow; "" if it can."""
         if join.version != schema.VERSION:
             return f"found version {join.version} of the journal, expected {schema.VERSION}: both need the same"
-        term = self._gateway.terms.superseded_by(join.beginnings)
-        if term is not None:
-            return f"this daemon ends, as another one has taken over in term {term}"
         reason = self._standbys.strange(join.number, join.beginnings)
         return reason and f"found a journal that is no beginning of the daemon's: {reason}; begin with an empty directory"
 
@@ -167,7 +168,8 @@ class JournalSession:
         async with self._standbys.copying:
             with tempfile.TemporaryDirectory(dir=directory, prefix=COPY_PREFIX, ignore_cleanup_errors=True) as place:
                 copy = Path(place, "rest.db")
-                newest = await trio.to_thread.run_sync(copy_rest, directory, copy, number, abandon_on_cancel=True)
+                make = partial(copy_rest, directory, copy, number)
+                newest = await trio.to_thread.run_sync(make, abandon_on_cancel=True, limiter=self._standbys.copier)
                 await self._send(Copy((await trio.Path(copy).stat()).st_size))
                 async with await trio.open_file(copy, "rb") as file:
                     data = await file.read(PART_BYTES)
