@@ -97,19 +97,19 @@ class FollowingJournal:
             RequestRefused: the daemon does not let this one in.
             ClickException: the daemon has another history. JournalError, OSError: the disk fails.
         """
-        pause_s, said = PAUSE_FIRST_S, ""
+        pause_s, said, number = PAUSE_FIRST_S, "", self.status.transaction
         while True:
             try:
                 await self._follow()
             except (Disconnected, UnreadableStreamError, OSError) as lost:
                 if isinstance(lost, OSError) and not may_pass(lost):
                     raise
-                if self.status.connected:
-                    pause_s, said = PAUSE_FIRST_S, ""
-                if str(lost) != said:
+                if self.status.connected or str(lost) != said:
                     said = str(lost)
                     say(f"is not connected, and tries again: {lost}", err=True)
             self.status.connected = False
+            if self.status.transaction > number:  # else each attempt may have the daemon make the same copy
+                pause_s, number = PAUSE_FIRST_S, self.status.transaction
             await trio.sleep(pause_s * random.uniform(0.5, 1))
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
@@ -117,6 +117,7 @@ class FollowingJournal:
         """Follow the daemon over one connection, until it has handed over."""
         url = self._daemon.url
         names, self._parts, self._copy_bytes = [MSGPACK.name], [], None
+        await trio.to_thread.run_sync(partial(self._incoming.unlink, missing_ok=True))  # what came of a copy before
         async with open_connection(url, JOURNAL_PATH, login=self._login, subprotocols=names) as connection:
             stream = MessageStream(connection, MSGPACK)
             await stream.send_encoded(encode(self._journal.joining))
@@ -218,10 +219,13 @@ def _read(data: bytes | str) -> ToStandby:
 
 
 def _append(path: Path, data: bytes) -> int:
-    """Append to a file; returns its size."""
-    with path.open("ab") as file:
-        file.write(data)
-        return file.tell()
+    """Append to a file; returns its size. Raises:  OSError, which names the file."""
+    try:
+        with path.open("ab") as file:
+            file.write(data)
+            return file.tell()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 async def follow_until_signal(following: FollowingJournal, every_s: float, *, is_json: bool) -> None:
