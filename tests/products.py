@@ -300,7 +300,7 @@ def cost(story: Story, counting: Callable[[], AbstractContextManager[Any]]) -> C
         partition.core.begin_turn()
         core, state = partition.core, partition.scheduler.state
         snapshot = msgspec.json.encode(finished(partition_state(core, state)))
-        rows = finished(encode_base(core, partition.scheduler))
+        rows = finished(encode_base(core, partition.scheduler.state))
         exposition, counts, figures = Exposition(), FactCounts([core.name]), [finished(read(core, state))]
         add_scheduler(exposition, figures, counts, [])
         finished(add_queues(exposition, figures, counts))

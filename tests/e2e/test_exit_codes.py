@@ -55,6 +55,7 @@ MISSING_STATE = {
     "audit": ["--state-dir", "{missing}"],
     "usage": ["--state-dir", "{missing}"],
     "what-if": [str(SAMPLE), "--on", "{missing}"],
+    "take-over": ["--state-dir", "{missing}"],
 }
 ACTS = {"drain", "undrain", "cancel", "hold", "release", "priority", "move"}
 WITHOUT_FILES = {"demo", "rm", "rule", "follow", "replica", "man", "local", "run", "jobs", "logs", "wait"} | ACTS

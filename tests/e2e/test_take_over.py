@@ -258,7 +258,7 @@ async def test_a_directory_of_a_daemon_is_not_taken_over(tmp_path: Path) -> None
         assert f"found it in use by process {daemon.process.pid}" in errors
         assert daemon.process.poll() is None
     place.directories[1] = tmp_path / "new"
-    assert "found no journal.db" in (await place.take_over(expect=exit_codes.USAGE))[1]
+    assert "does not exist" in (await place.take_over(expect=exit_codes.USAGE))[1]
     assert not place.directories[1].exists()
     async with place.standby(1) as standby:
         await standby.says("is not connected, and tries again")

@@ -16,6 +16,7 @@ from seeds import seeds
 from test_probes import settings
 
 from ykactor.client import Disconnected, KeptSession, RequestRefused, SessionReplaced
+from ykactor.client.addresses import Addresses
 from ykactor.kubernetes import adapter
 from ykactor.kubernetes.leader import DURATION_S, PAUSE_S, RENEW_S, Leader, Leadership, LeaseName
 from ykactor.kubernetes.messages import Changed, Kind
@@ -60,7 +61,7 @@ class EndedSession(KeptSession):
     """A session that has begun, and is ended before anybody reads that: what is sent then meets its end first."""
 
     def __init__(self) -> None:
-        super().__init__(lambda: None, str, random.Random(0), lambda _: None)  # type: ignore[arg-type, return-value]
+        super().__init__(Addresses("unix:/none"), lambda: None, str, random.Random(0), lambda _: None)  # type: ignore[arg-type, return-value]
         self.begins = self._messages_in.send
 
     def end(self, failure: Exception) -> None:

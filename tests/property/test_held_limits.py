@@ -54,7 +54,7 @@ class Partition(DirectPartition):
 
     def state(self) -> list[tuple[bytes, bytes]]:
         """All rows but those that are for people only."""
-        rows = msgspec.json.decode(finished(encode_base(self.core, self.scheduler)))["rows"]
+        rows = msgspec.json.decode(finished(encode_base(self.core, self.scheduler.state)))["rows"]
         encoded = [(msgspec.json.encode(key), msgspec.json.encode(row)) for key, row in rows]
         return sorted((key, row) for key, row in encoded if not any(kind in key for kind in SEEN))
 
@@ -111,7 +111,7 @@ def typed(rng: random.Random, name: str, node_id: str, key: str) -> list[Submiss
 
 def one_by_one(partition: Partition, at_ns: int, batch: list[Submission], limits: HeldLimits) -> tuple[list[Submission], Refused]:
     """The entries that a partition with the same state takes, and those that it refuses, if each entry comes alone."""
-    cores = finished(partition_from(decode_base(finished(encode_base(partition.core, partition.scheduler)))))
+    cores = finished(partition_from(decode_base(finished(encode_base(partition.core, partition.scheduler.state)))))
     taken, refused = list[Submission](), Refused()
     for each in batch:
         facts: list[Fact] = []
@@ -208,7 +208,7 @@ def test_more_types_than_are_allowed() -> None:
     many = {f"t{number}": 1 for number in range(300)}
     old = decode_cause(encode_cause(Input([node("n1", vcore=1, **many), app("app-1")], HeldLimits("ci", 9, 9, 9, 9))))
     assert partition.take(S_NS, old)[0].exceeded == []
-    restored = finished(partition_from(decode_base(finished(encode_base(partition.core, partition.scheduler)))))
+    restored = finished(partition_from(decode_base(finished(encode_base(partition.core, partition.scheduler.state)))))
     facts: list[Fact] = []
     limits = IdentityLimits().held("ci")
     run_turn(restored, 2 * S_NS, Input([ask("t1", "app-1", t1=1), ask("t2", "app-1", gpu=1)], limits), facts.extend)

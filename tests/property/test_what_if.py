@@ -44,7 +44,7 @@ def played(story: Scenario) -> dict[PartitionName, bytes]:
 
 def bases_of(direct: DirectPartitions) -> dict[PartitionName, bytes]:
     found = direct.partitions.items()
-    return {name: finished(encode_base(partition.core, partition.scheduler)) for name, partition in found}
+    return {name: finished(encode_base(partition.core, partition.scheduler.state)) for name, partition in found}
 
 
 def made(bases: Mapping[PartitionName, bytes]) -> dict[PartitionName, Cores]:

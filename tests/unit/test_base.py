@@ -24,7 +24,7 @@ BUDGET = Budget(256, 10_000)
 
 
 def text_of(core: PartitionCore, scheduler: SchedulerCore) -> bytes:
-    return finished(encode_base(core, scheduler))
+    return finished(encode_base(core, scheduler.state))
 
 
 def test_a_partition_comes_back() -> None:

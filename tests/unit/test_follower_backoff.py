@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from ykactor.client import Disconnected
+from ykactor.client.addresses import Addresses
 from ykactor.client.connection import encoding_named
 from ykactor.client.follower import Connecting, Follower
 from ykactor.client.login import Login
@@ -28,7 +29,7 @@ class Cut(Follower):
     """A follower whose sessions are cut after some time, though each has brought events."""
 
     def __init__(self, lasting_s: float) -> None:
-        super().__init__(Open("", Login(), encoding_named("json"), 0), si.Subscribe(), random.Random(1))
+        super().__init__(Open(Addresses("unix:/none"), Login(), encoding_named("json"), 0), si.Subscribe(), random.Random(1))
         self.sessions_s: list[float] = []
         self._lasting_s = lasting_s
 

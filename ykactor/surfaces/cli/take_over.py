@@ -17,13 +17,14 @@ from ykactor.client.login import Login
 from ykactor.journal import schema
 from ykactor.journal.errors import JournalError, NotWrittenError
 from ykactor.journal.files import forget_superseded, locked, standby_in
-from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
 from ykactor.journal.stream import Join, Refused, encode, from_daemon
 from ykactor.surfaces.admission.slots import JOURNAL_PATH
 from ykactor.surfaces.cli import exit_codes, loop
+from ykactor.surfaces.cli.history import opened
+from ykactor.surfaces.cli.options import EXISTING_DIRECTORY
 from ykactor.surfaces.cli.standby import FollowingJournal
-from ykactor.surfaces.cli.state_options import Keeping, StateDirectory, obstacle
+from ykactor.surfaces.cli.state_options import Keeping, obstacle
 from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.files.state_dir import open_standby_dir
@@ -36,7 +37,7 @@ LOOK_S = 0.02
 
 @click.command()
 @daemon_options
-@click.option("--state-dir", type=StateDirectory(), required=True, help="The directory of the standby.")
+@click.option("--state-dir", type=EXISTING_DIRECTORY, required=True, help="The directory of the standby.")
 @click.option(
     "--hand-over",
     "hands_over",
@@ -50,8 +51,9 @@ def command(daemon: Destination, state_dir: Path, hands_over: bool) -> None:
     not begin again in its directory. If it does not, keep it from being started: clients that know both addresses refuse it,
     others do not.
     """
+    with opened(state_dir):
+        pass  # a directory without a journal stays as it is
     try:
-        Reader.open(state_dir).close()  # a directory without a journal stays as it is
         _end_standby(state_dir)
         if hands_over:
             _hand_over(daemon, state_dir)
