@@ -18,8 +18,12 @@ from ykactor.actors.clock import Clock
 from ykactor.actors.standbys import Standbys
 from ykactor.client import Disconnected, follow, keep_registered
 from ykactor.client.addresses import Addresses
+from ykactor.client.connection import open_connection
 from ykactor.client.kept import KeptSession
+from ykactor.journal import schema
+from ykactor.journal.stream import HandOver, Join, encode
 from ykactor.journal.terms import Beginning, Term
+from ykactor.surfaces.admission.slots import JOURNAL_PATH
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.wire import queuefile
@@ -155,7 +159,7 @@ async def test_a_daemon_ends_even_if_it_cannot_note_why(tmp_path: Path) -> None:
     async with serving(daemon):
         daemon.supersede("1048576-b")
         await daemon.stopped.wait()
-    assert daemon.superseded == "another daemon has taken over in term 1048576-b"
+    assert daemon.unplanned_end == "another daemon has taken over in term 1048576-b"
 
 
 async def test_a_daemon_that_waits_for_its_standby_ends(tmp_path: Path) -> None:
@@ -188,6 +192,19 @@ async def test_a_daemon_that_has_handed_over_becomes_the_standby(tmp_path: Path)
         assert "gets a copy" not in standby.said
         await run_command("take-over", "--url", place.urls[1], "--state-dir", place.directories[0], "--hand-over")
         assert await daemon.process.wait() == exit_codes.OK
+    async with place.daemon(0) as daemon:
+        await daemon.stop()
+
+
+async def test_a_hand_over_to_a_standby_that_goes(tmp_path: Path) -> None:
+    """The daemon ends as one that is to be started again, and not as one whose work goes on elsewhere."""
+    place = Place(tmp_path)
+    async with place.daemon(0) as daemon:
+        async with open_connection(place.urls[0], JOURNAL_PATH) as connection:
+            for message in (Join(schema.VERSION, 0, []), HandOver()):
+                await connection.send_message(encode(message))
+        assert await daemon.process.wait() == exit_codes.TEMPORARY
+        assert "the standby that was to take over has gone: start the daemon again" in daemon.noise
     async with place.daemon(0) as daemon:
         await daemon.stop()
 

@@ -241,9 +241,9 @@ def command(
         with kept_state(state_dir, settings, keeping, standbys) as state:
             if config is None:
                 _log_without_file(state)
-            superseded = loop.run(_serve, partial(make_daemon, config, settings, state, access, tls), where)
-        if superseded:
-            raise exit_codes.Unavailable(superseded)
+            unplanned_end = loop.run(_serve, partial(make_daemon, config, settings, state, access, tls), where)
+        if unplanned_end:
+            raise exit_codes.Unavailable(unplanned_end)
     except (JournalError, DoorError) as error:
         raise obstacle(error) from None
     except click.ClickException:
@@ -378,7 +378,7 @@ async def running(daemon: Daemon, where: DoorSettings, *alongside: Callable[[], 
 async def _serve(make: Callable[[], Daemon], where: DoorSettings) -> str:
     """Run a daemon until a signal ends it; Ctrl-C raises ``KeyboardInterrupt`` when it has ended.
 
-    Returns why it has ended if another daemon has taken over without asking; "" otherwise.
+    Returns ``Daemon.unplanned_end``.
     """
     daemon = make()
     received: set[int] = set()
@@ -387,7 +387,7 @@ async def _serve(make: Callable[[], Daemon], where: DoorSettings) -> str:
             await daemon.stopped.wait()
     if signal.SIGINT in received:
         raise KeyboardInterrupt
-    return daemon.superseded
+    return daemon.unplanned_end
 
 
 async def _handle_signals(daemon: Daemon, signals: AsyncIterator[int], received: set[int]) -> None:

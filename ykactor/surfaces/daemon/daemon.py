@@ -198,8 +198,8 @@ class Daemon:
         self.begun = trio.Event()
         #: Around everything that runs.
         self._ending = trio.CancelScope()
-        #: Why it has ended, if another daemon has taken over without asking; "" otherwise.
-        self.superseded = ""
+        #: Why it has ended although nobody has stopped it: another daemon has taken over, or was to and has not; "" otherwise.
+        self.unplanned_end = ""
         self._stop = trio.Event()
         #: Set when ``run`` has ended without an error.
         self.stopped = trio.Event()
@@ -439,8 +439,8 @@ class Daemon:
         """End at once (``Gateway.supersede``)."""
         assert self.standbys is not None, "the history that is taken over is in files"
         self._ending.cancel()
-        self.superseded = f"another daemon has taken over in term {term}"
-        log_event(log, logging.ERROR, "superseded", reason=self.superseded)
+        self.unplanned_end = f"another daemon has taken over in term {term}"
+        log_event(log, logging.ERROR, "superseded", reason=self.unplanned_end)
         try:
             write_superseded(self.standbys.directory, f"term {term}")
         except OSError as error:  # it ends all the same; clients that know the newer daemon refuse the next start here
@@ -450,6 +450,7 @@ class Daemon:
         """End in good order (``Gateway.hand_over``)."""
         assert self.standbys is not None, "a standby takes over"
         log_event(log, logging.INFO, "hands_over", transaction=self.standbys.number)
+        self.unplanned_end = "the standby that was to take over has gone: start the daemon again"
         self.standbys.hand_over()
         self.stop()
 
@@ -457,6 +458,7 @@ class Daemon:
         """Note that the history goes on elsewhere (``Gateway.handed_over``)."""
         assert self.standbys is not None, "a standby takes over"
         write_superseded(self.standbys.directory, f"a term after {self.terms.present}")
+        self.unplanned_end = ""
         log_event(log, logging.INFO, "handed_over", transaction=self.standbys.number)
 
     def stop(self) -> None:
