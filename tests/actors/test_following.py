@@ -12,15 +12,20 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 import ykactor
 from ykactor.actors.clock import Clock
+from ykactor.actors.commands import read_partition
+from ykactor.actors.pauses import drive
 from ykactor.client.login import Login
 from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import Audited
 from ykactor.core.messages.states import PartitionState
 from ykactor.core.messages.submissions import ApplyConfig
+from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.records.base import new
 from ykactor.core.turn.turn import Input
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.parts import Steps
 from ykactor.sim.direct import run_turn
+from ykactor.sim.replica import copied
 from ykactor.surfaces.replica.following import MISMATCHES_MAX, Following, MismatchesError
 from ykactor.surfaces.replica.replica import REACH_S, OtherHistoryError, Replica
 from ykactor.wire import queuefile
@@ -244,3 +249,21 @@ async def test_an_event_of_a_large_turn_ends_the_wait(autojump_clock: MockClock,
         await w.following.handle([Facts(DEFAULT, encode_facts(facts), 3)], cast("Any", w.wants))
     assert trio.current_time() == began_s
     assert w.numbers[-1] == 2 + count
+
+
+async def test_a_partition_that_ends_as_soon_as_it_is_copied(w: World) -> None:
+    """It may have left the configuration before anybody could read its copy, or its next base may be there; others go on."""
+    daemon = Daemon()
+    await w.handle(daemon.hello(), past(1, 1), *daemon.shown())
+    for _ in range(2):
+        w.replica.copies.add(await drive(copied(daemon.base())))
+    w.replica.copies.end(DEFAULT)
+    await wait_all_tasks_blocked()
+    await w.handle(daemon.base())
+    inbox = w.replica.partitions[DEFAULT]
+    assert await read_partition(inbox, read_name) == DEFAULT
+
+
+def read_name(core: PartitionCore, _: object, __: int) -> Steps[PartitionName]:
+    yield 1
+    return core.name

@@ -38,13 +38,13 @@ class Copies:
         self.reading = trio.Lock()
         self._publish = publish
         self._clock = clock
-        self._new_in, self._new = trio.open_memory_channel[Copy](inf)
+        self._new_in, self._new = trio.open_memory_channel[tuple[Copy, Mailbox[PartitionCommand]]](inf)
 
     async def run(self) -> None:
         """Serve readers of the copies until cancelled."""
         async with trio.open_nursery() as nursery:
-            async for copy in self._new:
-                nursery.start_soon(self._serve, copy, self.inboxes[copy.name], name=f"copy of partition {copy.name}")
+            async for copy, inbox in self._new:
+                nursery.start_soon(self._serve, copy, inbox, name=f"copy of partition {copy.name}")
 
     # ---- which there are
 
@@ -61,8 +61,8 @@ class Copies:
         """Take over a copy, in place of an earlier one."""
         self.lose(copy.name)
         self.of[copy.name] = copy
-        self.inboxes[copy.name] = Mailbox(f"partition {copy.name}", INBOX_MAX)
-        self._new_in.send_nowait(copy)
+        inbox = self.inboxes[copy.name] = Mailbox(f"partition {copy.name}", INBOX_MAX)
+        self._new_in.send_nowait((copy, inbox))
 
     def lose(self, name: PartitionName) -> None:
         """Forget a copy; readings that wait fail."""
