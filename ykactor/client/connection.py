@@ -62,7 +62,7 @@ async def open_connection(
     url : str
         ``ws://HOST:PORT``, ``wss://HOST:PORT`` or ``unix:PATH``, or several with commas between them: the first that listens.
     path : str
-        ``/v1/rm``, ``/v1/feed``, ``/v1/operator``, ``/v1/turns`` or ``/v1/journal``.
+        ``/v1/rm``, ``/v1/feed``, ``/v1/operator``, ``/v1/turns``, ``/v1/journal`` or ``/v1/bases``.
     login
         Who this is.
     subprotocols

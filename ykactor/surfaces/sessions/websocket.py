@@ -1,5 +1,5 @@
 """The websocket server: resource managers on ``/v1/rm``, operators on ``/v1/operator``, followers of the feed on
-``/v1/feed``, replicas on ``/v1/turns``, standbys on ``/v1/journal``.
+``/v1/feed``, replicas on ``/v1/turns``, standbys on ``/v1/journal``, what-ifs on ``/v1/bases``.
 
 After its handshake a connection becomes a ``Peer``, and a session serves it until either side ends. A session may wait for the
 inbox of a partition, which becomes TCP back pressure. A peer can affect only its own session. Only one task at a time sends to a
