@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import trio
@@ -13,6 +15,7 @@ from ykactor.actors.journal import Journal
 from ykactor.actors.standbys import Missed, Settings, Standbys
 from ykactor.journal.terms import Beginning, Term
 from ykactor.journal.transaction import Batch, Transaction
+from ykactor.surfaces.daemon.reports import tell_of_standbys
 
 HISTORY = [Beginning(Term(1, "a"), 1, 1, 1)]
 WAIT_S = 2.0
@@ -220,3 +223,21 @@ async def test_what_is_committed_when_a_standby_joins_is_missed(autojump_clock: 
     world.standbys.join(number)
     with pytest.raises(Missed):
         await world.standbys.after(number)
+
+
+async def test_what_changes_during_a_slow_audit_is_told_after_it(autojump_clock: trio.abc.Clock, nursery: trio.Nursery) -> None:
+    """The last that is told is how it is: a standby may be there again before it is told that none is."""
+    world, told = World(standbys_of(1, goes_on=True)), list[str]()
+
+    async def standbys_changed(_: Path, __: str, after: str) -> None:
+        await trio.sleep(10)
+        told.append(after)
+
+    audit = SimpleNamespace(standbys_changed=standbys_changed)
+    nursery.start_soon(world.journal.run)
+    nursery.start_soon(tell_of_standbys, world.standbys, cast("Any", audit))
+    await world.has_shown(world.add())
+    await trio.sleep(1)
+    world.standbys.join(1)
+    await trio.sleep(60)
+    assert told == ["alone: transaction 1 is on 0 standbys, expected 1: 0 are connected", "1 standbys"]

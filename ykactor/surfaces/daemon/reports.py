@@ -82,10 +82,12 @@ def check_of_standbys(standbys: Standbys | None) -> list[Check]:
 async def tell_of_standbys(standbys: Standbys, audit: Audit) -> None:
     """Log and audit that the daemon goes on without the standbys that it wants, and with them again, until cancelled."""
     path = standbys.directory / schema.NAME
-    wanted = f"{standbys.settings.wanted} standbys"
+    wanted, was_alone = f"{standbys.settings.wanted} standbys", False
     while True:
-        await standbys.changed()
-        if standbys.is_alone:
+        while standbys.is_alone == was_alone:
+            await standbys.changed()
+        was_alone = standbys.is_alone
+        if was_alone:
             log_event(log, logging.ERROR, "without_standbys", reason=standbys.lack())
             await audit.standbys_changed(path, wanted, f"alone: {standbys.lack()}")
         else:
