@@ -113,9 +113,10 @@ class TurnsSession:
     async def _send_past(self, after: int) -> None:
         """Send the events up to those that come with turns: what was numbered before the replica has joined is durable then."""
         feed = self._gateway.feed
-        await feed.published(next(iter(self._gateway.partitions)))
-        if feed.journal is not None:
-            await feed.journal.flushed()
+        with self.peer.connected():
+            await feed.published(next(iter(self._gateway.partitions)))
+            if feed.journal is not None:
+                await feed.journal.flushed()
         following, newest = after + 1, feed.ring.durable
         while True:
             first = min(max(following, feed.ring.lowest), newest + 1)
