@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import trio
 from daemon import RunningDaemon, application, asks, node, real_daemon, run_command
 from daemonhere import serving
 from test_standby import RunningStandby, newest, standby_of
+from trio_websocket import WebSocketRequest, serve_websocket
 
 from ykactor.actors import standbys as standbys_module
 from ykactor.actors.clock import Clock
@@ -28,6 +30,7 @@ from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
+from ykactor.wire.si.codec import MSGPACK
 
 
 class Place:
@@ -207,6 +210,29 @@ async def test_a_hand_over_to_a_standby_that_goes(tmp_path: Path) -> None:
         assert "the standby that was to take over has gone: start the daemon again" in daemon.noise
     async with place.daemon(0) as daemon:
         await daemon.stop()
+
+
+async def test_another_service_at_the_address_of_the_daemon(tmp_path: Path, nursery: trio.Nursery) -> None:
+    """Nothing is taken over with --hand-over; without, the term has begun, and the daemon before was not told of it."""
+
+    async def say_something_else(request: WebSocketRequest) -> None:
+        connection = await request.accept(subprotocol=MSGPACK.name)
+        await connection.get_message()
+        await connection.send_message(b"Hello!")
+        await trio.sleep_forever()
+
+    place = Place(tmp_path)
+    async with place.daemon(0), place.standby(1) as standby:
+        await standby.has(1)
+        await standby.stop()
+    server = await nursery.start(partial(serve_websocket, say_something_else, "127.0.0.1", 0, ssl_context=None))
+    arguments = ("take-over", "--url", f"ws://127.0.0.1:{server.port}", "--state-dir", place.directories[1])
+    refused = (await run_command(*arguments, "--hand-over", expect=exit_codes.FAILED))[1]
+    assert "found a message that cannot be read" in refused
+    assert "nothing was taken over" in refused
+    said = (await run_command(*arguments))[1]
+    assert "the daemon before was not told, keep it from being started: found a message that cannot be read" in said
+    nursery.cancel_scope.cancel()
 
 
 async def test_clients_refuse_the_older_daemon(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ class FollowingJournal:
             await stream.send_encoded(encode(self._journal.joining))
             while True:
                 data = await stream.receive()
-                message = _read(data)
+                message = read_message(data)
                 if isinstance(message, Ended):
                     return
                 await self._handle(message, stream)
@@ -133,6 +133,7 @@ class FollowingJournal:
 
         Raises:
             Disconnected: the connection was lost, or there was none: the daemon may have ended, and may have told more.
+            UnreadableStreamError: see there.
             RequestRefused, ClickException, JournalError, OSError: as of ``run``.
         """
         self._takes_over = True
@@ -211,7 +212,8 @@ class FollowingJournal:
                 await trio.sleep(RETRY_S)
 
 
-def _read(data: bytes | str) -> ToStandby:
+def read_message(data: bytes | str) -> ToStandby:
+    """The message of a daemon. Raises:  UnreadableStreamError."""
     try:
         return from_daemon(data.encode() if isinstance(data, str) else data)
     except msgspec.DecodeError as error:

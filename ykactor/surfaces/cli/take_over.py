@@ -18,12 +18,12 @@ from ykactor.journal import schema
 from ykactor.journal.errors import JournalError, NotWrittenError
 from ykactor.journal.files import forget_superseded, locked, standby_in
 from ykactor.journal.store import Store
-from ykactor.journal.stream import Join, Refused, encode, from_daemon
+from ykactor.journal.stream import Join, Refused, encode
 from ykactor.surfaces.admission.slots import JOURNAL_PATH
 from ykactor.surfaces.cli import exit_codes, loop
 from ykactor.surfaces.cli.history import opened
 from ykactor.surfaces.cli.options import EXISTING_DIRECTORY
-from ykactor.surfaces.cli.standby import FollowingJournal
+from ykactor.surfaces.cli.standby import FollowingJournal, UnreadableStreamError, read_message
 from ykactor.surfaces.cli.state_options import Keeping, obstacle
 from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
@@ -88,7 +88,7 @@ def _hand_over(daemon: Destination, directory: Path) -> None:
         following = FollowingJournal(daemon, directory, journal)
         try:
             loop.run(following.take_over)
-        except* (Disconnected, RequestRefused) as errors:
+        except* (Disconnected, RequestRefused, UnreadableStreamError) as errors:
             problem = daemon.problem(exit_codes.first_of(errors))
             todo = "nothing was taken over. If the daemon has ended, begin it again, or take over without --hand-over"
             raise click.ClickException(f"{problem.message}; {todo}") from None
@@ -111,8 +111,7 @@ async def _tell(daemon: Destination, joining: Join) -> str:
         async with open_connection(daemon.url, JOURNAL_PATH, login=login, subprotocols=[MSGPACK.name]) as connection:
             stream = MessageStream(connection, MSGPACK)
             await stream.send_encoded(encode(joining))
-            data = await stream.receive()
-    except (Disconnected, RequestRefused, OSError) as error:
+            answer = read_message(await stream.receive())
+    except (Disconnected, RequestRefused, UnreadableStreamError, OSError) as error:
         return f"the daemon before was not told, keep it from being started: {error}"
-    answer = from_daemon(data.encode() if isinstance(data, str) else data)
     return f"{daemon.url}: {answer.reason}" if isinstance(answer, Refused) else f"{daemon.url}: is the same daemon"
