@@ -393,6 +393,15 @@ async def test_daemon_that_does_not_come_up_is_given_up(monkeypatch):
     assert told == [f"waiting up to 0.3 s for a daemon: {nothing}"]
 
 
+async def test_nobody_at_several_addresses_is_told_without_advice() -> None:
+    """The error of several addresses without a listener names them all."""
+    urls = f"ws://127.0.0.1:{free_port()},ws://127.0.0.1:{free_port()}"
+    with pytest.raises(Disconnected) as raised:
+        async with connection_module.open_connection(urls, "/v1/feed"):
+            pytest.fail("nobody is there")
+    assert str(raised.value) == f"{urls}: nothing listens at any of these addresses"
+
+
 async def test_who_does_not_wait_is_refused_at_once(autojump_clock):
     """A follower with ``waits=False`` raises at once that nothing listens."""
     began = trio.current_time()

@@ -288,6 +288,7 @@ async def test_a_hand_over_without_a_daemon_takes_nothing_over(tmp_path: Path) -
         await standby.has(1)
         await daemon.stop()
         errors = (await place.take_over("--hand-over", expect=exit_codes.FAILED))[1]
+        assert "start a daemon" not in errors
         assert "nothing was taken over. If the daemon has ended, begin it again, or take over without --hand-over" in errors
     async with place.daemon(0), place.standby(1) as standby:
         await standby.has(1)

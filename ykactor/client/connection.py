@@ -196,7 +196,7 @@ def _failure(url: str, errors: BaseExceptionGroup[Exception]) -> Disconnected | 
         case trio.TooSlowError():
             reason = f"no response within {CONNECT_S:g} s"
         case _ if _is_refusal(cause):
-            reason = f"nothing listens there, start a daemon with ykactor serve --ws {listening_on(url)}"
+            reason = _nobody_at(url)
         case OSError(strerror=str(sentence)):
             reason = sentence
         case ConnectionResetError() if url.startswith("ws:"):
@@ -206,6 +206,12 @@ def _failure(url: str, errors: BaseExceptionGroup[Exception]) -> Disconnected | 
     disconnected = Disconnected(f"{url}: {reason}")
     disconnected.__cause__ = cause
     return disconnected
+
+
+def _nobody_at(url: str) -> str:
+    if len(split_addresses(url)) > 1:
+        return "nothing listens at any of these addresses"
+    return f"nothing listens there, start a daemon with ykactor serve --ws {listening_on(url)}"
 
 
 def _unexplained(status: int) -> str:

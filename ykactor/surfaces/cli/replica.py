@@ -187,7 +187,8 @@ def command(
     these in an hour ends it with exit code 70. SIGTERM or Ctrl-C ends it.
 
     With --standby it has each transaction of the daemon on its own disk as soon as the daemon has it. It begins with a copy of
-    what it lacks, and goes on after a lost connection. When the daemon is gone, 'ykactor serve' goes on in this directory.
+    what it lacks, and goes on after a lost connection. When the daemon is gone, 'ykactor take-over' ends this command, and
+    'ykactor serve' goes on in its directory.
     """
     if is_standby != (state_dir is not None):
         raise click.UsageError("found one of --standby and --state-dir, expected both or none")
@@ -196,6 +197,8 @@ def command(
             raise click.UsageError("found --standby with an option about readers, which a standby does not answer")
         keep_standby(daemon, keeping.settings(state_dir), every_s, is_json=output == "json")
         return
+    if keeping != Keeping():
+        raise click.UsageError("found --durability, --keep-mib or --keep-days without --standby, which keeps a journal")
     prepare_descriptors()
     files = _Files(read_access(serving.access_path), serving.tls())
     writer = LogWriter(STANDARD_ERROR)

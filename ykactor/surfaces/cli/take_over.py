@@ -12,7 +12,7 @@ import click
 
 from ykactor.actors.clock import system_ns
 from ykactor.client import Disconnected, RequestRefused
-from ykactor.client.connection import MessageStream, open_connection
+from ykactor.client.connection import MessageStream, is_refused, open_connection
 from ykactor.client.login import Login
 from ykactor.journal import schema
 from ykactor.journal.errors import JournalError, NotWrittenError
@@ -60,7 +60,8 @@ def command(daemon: Destination, state_dir: Path, hands_over: bool) -> None:
         joining = _begin(state_dir)
     except JournalError as error:
         raise obstacle(error) from None
-    say(f"{state_dir}: begins term {joining.beginnings[-1].term} after transaction {joining.number}")
+    term, todo = joining.beginnings[-1].term, f"go on with 'ykactor serve --state-dir {state_dir}'"
+    say(f"{state_dir}: begins term {term} after transaction {joining.number}; {todo}")
     if not hands_over:
         say(loop.run(_tell, daemon, joining), err=True)
 
@@ -89,9 +90,15 @@ def _hand_over(daemon: Destination, directory: Path) -> None:
         try:
             loop.run(following.take_over)
         except* (Disconnected, RequestRefused, UnreadableStreamError) as errors:
-            problem = daemon.problem(exit_codes.first_of(errors))
             todo = "nothing was taken over. If the daemon has ended, begin it again, or take over without --hand-over"
-            raise click.ClickException(f"{problem.message}; {todo}") from None
+            raise click.ClickException(f"{_problem(daemon, exit_codes.first_of(errors))}; {todo}") from None
+
+
+def _problem(daemon: Destination, error: BaseException) -> str:
+    """The reason for which the daemon was not reached, without the advice to start it."""
+    if isinstance(error, Disconnected) and is_refused(error):
+        return f"{daemon.url}: nothing listens there"
+    return daemon.problem(error).message
 
 
 def _begin(directory: Path) -> Join:
@@ -113,5 +120,5 @@ async def _tell(daemon: Destination, joining: Join) -> str:
             await stream.send_encoded(encode(joining))
             answer = read_message(await stream.receive())
     except (Disconnected, RequestRefused, UnreadableStreamError, OSError) as error:
-        return f"the daemon before was not told, keep it from being started: {error}"
+        return f"the daemon before was not told, keep it from being started: {_problem(daemon, error)}"
     return f"{daemon.url}: {answer.reason}" if isinstance(answer, Refused) else f"{daemon.url}: is the same daemon"
