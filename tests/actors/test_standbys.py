@@ -50,6 +50,7 @@ class NumberedStore(MemoryStore):
         self._standbys = standbys
 
     async def commit(self, batch: Batch) -> None:
+        self._standbys.begin_commit()
         await super().commit(batch)
         self._standbys.on_commit(Transaction.of(batch, len(self.batches), 0, 1))
 
@@ -241,3 +242,18 @@ async def test_what_changes_during_a_slow_audit_is_told_after_it(autojump_clock:
     world.standbys.join(1)
     await trio.sleep(60)
     assert told == ["alone: transaction 1 is on 0 standbys, expected 1: 0 are connected", "1 standbys"]
+
+
+async def test_a_hand_over_does_not_wait_for_a_full_disk(autojump_clock: trio.abc.Clock, nursery: trio.Nursery) -> None:
+    """A commit that has failed is under way no more: what it has was told nobody, and nothing is written after the end."""
+    world = World(standbys_of(0))
+    world.store.is_full = True
+    nursery.start_soon(world.journal.run)
+    world.add()
+    await trio.sleep(1)
+    assert world.journal.stalled is not None
+    with trio.fail_after(60):
+        await world.standbys.end()
+    world.store.is_full = False
+    await trio.sleep(60)
+    assert world.store.batches == []

@@ -160,6 +160,9 @@ async def test_a_daemon_ends_even_if_it_cannot_note_why(tmp_path: Path) -> None:
     standbys = Standbys(tmp_path / "missing", 0, [Beginning(Term(1, "a"), 1, 1, 1)], standbys_module.Settings())
     daemon = Daemon(queuefile.load(""), Settings(), Clock(0), standbys=standbys)
     async with serving(daemon):
+        daemon.hand_over()
+        daemon.handed_over()
+        assert daemon.unplanned_end == ""
         daemon.supersede("1048576-b")
         await daemon.stopped.wait()
     assert daemon.unplanned_end == "another daemon has taken over in term 1048576-b"

@@ -155,6 +155,9 @@ class Confirming(Protocol):
     def committed(self) -> bool:
         """Tell of a commit, and whether ``confirmed`` has to be waited for."""
 
+    def not_committed(self) -> None:
+        """Tell that a commit has failed."""
+
     async def confirmed(self, stall: Callable[[str], None]) -> None:
         """Return when what was committed is durable; ``stall`` is called with a sentence if that takes longer than it should."""
 
@@ -478,6 +481,8 @@ class Journal:
                 with self._timer.watched():
                     await self._store.commit(batch)
             except NotWrittenError as reason:
+                if self._standbys is not None:
+                    self._standbys.not_committed()
                 self._stall(str(reason), self._now_ns())
                 await trio.sleep(pause_s)
                 pause_s = min(2 * pause_s, RETRY_MAX_S)

@@ -93,7 +93,6 @@ class Standbys:
         """Begin a commit; called in the thread that commits. Raises:  NotWrittenError after ``end``."""
         self._is_committing = True
         if self._has_ended:
-            self._is_committing = False
             raise NotWrittenError("a standby has taken over")
 
     def on_commit(self, transaction: Transaction) -> None:
@@ -107,9 +106,17 @@ class Standbys:
         while self._written:
             self.number, data = self._written.popleft()
             self._keep(data)
+        self._wake()
+        return self._lacks() > 0 and not self.is_alone
+
+    def not_committed(self) -> None:
+        """Take note that a commit has failed, and that nothing was written."""
+        self._is_committing = False
+        self._wake()
+
+    def _wake(self) -> None:
         self._grown.set()
         self._grown = trio.Event()
-        return self._lacks() > 0 and not self.is_alone
 
     def _keep(self, data: bytes | None) -> None:
         """Keep the newest transaction; None: it has none for standbys."""

@@ -437,14 +437,10 @@ class Daemon:
 
     def supersede(self, term: str) -> None:
         """End at once (``Gateway.supersede``)."""
-        assert self.standbys is not None, "the history that is taken over is in files"
         self._ending.cancel()
         self.unplanned_end = f"another daemon has taken over in term {term}"
         log_event(log, logging.ERROR, "superseded", reason=self.unplanned_end)
-        try:
-            write_superseded(self.standbys.directory, f"term {term}")
-        except OSError as error:  # it ends all the same; clients that know the newer daemon refuse the next start here
-            log_event(log, logging.ERROR, "superseded_not_noted", reason=str(error))
+        self._note_superseded(f"term {term}")
 
     def hand_over(self) -> None:
         """End in good order (``Gateway.hand_over``)."""
@@ -457,9 +453,20 @@ class Daemon:
     def handed_over(self) -> None:
         """Note that the history goes on elsewhere (``Gateway.handed_over``)."""
         assert self.standbys is not None, "a standby takes over"
-        write_superseded(self.standbys.directory, f"a term after {self.terms.present}")
+        self._note_superseded(f"a term after {self.terms.present}")
         self.unplanned_end = ""
         log_event(log, logging.INFO, "handed_over", transaction=self.standbys.number)
+
+    def _note_superseded(self, since: str) -> None:
+        """Note that the history goes on elsewhere. Without it, as on a full disk, the daemon ends all the same.
+
+        Clients that know the newer daemon refuse the next start here.
+        """
+        assert self.standbys is not None, "the history that goes on elsewhere is in files"
+        try:
+            write_superseded(self.standbys.directory, since)
+        except OSError as error:
+            log_event(log, logging.ERROR, "superseded_not_noted", reason=str(error))
 
     def stop(self) -> None:
         """End ``run``, after what is under way is finished."""
