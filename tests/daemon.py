@@ -72,6 +72,11 @@ class RunningDaemon:
             await self._grown.wait()
         return found[count - 1]
 
+    async def wait_read(self) -> None:
+        """Wait until the process has ended and all that it has written was taken in."""
+        while not self._has_ended:
+            await self._grown.wait()
+
     async def stop(self) -> int:
         """SIGTERM; returns the exit code."""
         self.process.terminate()

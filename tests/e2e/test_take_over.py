@@ -210,6 +210,7 @@ async def test_a_hand_over_to_a_standby_that_goes(tmp_path: Path) -> None:
             for message in (Join(schema.VERSION, 0, []), HandOver()):
                 await connection.send_message(encode(message))
         assert await daemon.process.wait() == exit_codes.TEMPORARY
+        await daemon.wait_read()
         assert "the standby that was to take over has gone: start the daemon again" in daemon.noise
     async with place.daemon(0) as daemon:
         await daemon.stop()
