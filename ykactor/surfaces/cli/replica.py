@@ -182,7 +182,7 @@ def command(
 
     With --http it serves the REST API, metrics and the page as the daemon does, with --ws followers: who acts has to go to the
     daemon. The daemon needs --state-dir, and this command the same version and the role replica. It begins with the state of each
-    partition, which the daemon makes anew for it, at most once a minute; until then a partition cannot be read (503). It begins
+    partition, which the daemon makes anew for it soon; until then a partition cannot be read (503). It begins
     again after a lost connection, and with a partition of which a turn was decided otherwise, which is in the log; the third of
     these in an hour ends it with exit code 70. SIGTERM or Ctrl-C ends it.
 
