@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -131,6 +132,19 @@ async def test_what_was_recovered_is_told_when_the_standby_has_it(tmp_path: Path
         async with both.standby():
             await follower.wait()
         nursery.cancel_scope.cancel()
+
+
+async def test_clients_of_a_daemon_that_begins_are_told_that_it_waits(tmp_path: Path) -> None:
+    """A command ends with the reason, which is also in the log."""
+    access, proof = tmp_path / "access.yaml", {"user": getpass.getuser()}
+    identity = {"name": "ops", "roles": ["operator"], "proofs": [proof]}
+    access.write_text(json.dumps({"identities": [identity], "limits": {"handshakeSeconds": 1}}))
+    both = Both(tmp_path, "--access", str(access))
+    async with both.daemon(is_waited_for=False) as daemon:
+        await daemon.wait_logged("waits_for_standbys")
+        errors = (await run_command("asks", "--url", both.url, expect=exit_codes.FAILED))[1]
+        assert "the server replied 503 this daemon lets nobody in before its standbys have everything: transaction" in errors
+        assert (await daemon.wait_logged("handshake_failed"))["status"] == 503
 
 
 async def _listen(both: Both, *, task_status: trio.TaskStatus[RunningDaemon]) -> None:

@@ -130,6 +130,15 @@ class _Sessions(NamedTuple):
         if path in recorded and recorded[path] is None:
             raise RefusedError(503, "this daemon records no turns: serve --state-dir does")
 
+    async def begun(self, wait_s: float) -> None:
+        """Wait until clients are let in. Raises RefusedError if the standbys do not have everything by then."""
+        with trio.move_on_after(wait_s):
+            await self.gateway.begun.wait()
+            return
+        if (standbys := self.gateway.standbys) is not None and standbys.settings.wanted:
+            raise RefusedError(503, f"this daemon lets nobody in before its standbys have everything: {standbys.lack()}")
+        await self.gateway.begun.wait()
+
     def session(self, path: str, peer: Peer, caller: Caller) -> Session:
         """The session of a peer that has connected to a path."""
         if path == TURNS_PATH:
@@ -187,7 +196,7 @@ class _Server:
             try:
                 if await accepted.open() and (head := await read_head(accepted.transport)) is not None:
                     if self.acting is not None and head.path != JOURNAL_PATH:
-                        await self.acting.gateway.begun.wait()
+                        await self.acting.begun(self._admission.in_force().handshake_seconds / 2)
                     return head, self._caller(head, accepted)
             except RefusedError as refused:
                 accepted.log_refused(refused)
