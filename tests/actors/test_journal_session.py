@@ -70,7 +70,8 @@ async def test_a_daemon_ends_even_if_its_answer_reaches_nobody(version: int) -> 
 
 async def test_one_copy_is_made_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A standby that comes and goes leaves the thread behind that makes its copy; the next one waits for that."""
-    standbys, under_way, most, goes_on = Standbys(tmp_path, 9, [FIRST], Settings()), 0, 0, threading.Event()
+    standbys, under_way, most = Standbys(tmp_path, 9, [FIRST], Settings()), 0, 0
+    has_begun, goes_on = threading.Event(), threading.Event()
 
     @contextmanager
     def counted() -> Iterator[None]:
@@ -82,6 +83,7 @@ async def test_one_copy_is_made_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
 
     def copy_rest(*_: object) -> int:
         with counted():
+            has_begun.set()
             goes_on.wait()
         raise OSError
 
@@ -89,6 +91,7 @@ async def test_one_copy_is_made_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
     for _ in range(3):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(session_of(Peer(Join(schema.VERSION, 0, [])), Gateway(), standbys).run)
+            await trio.to_thread.run_sync(has_begun.wait)
             await wait_all_tasks_blocked(0.01)
             nursery.cancel_scope.cancel()
     goes_on.set()
