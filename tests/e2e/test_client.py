@@ -727,3 +727,24 @@ async def read_line(process, stream=None):
         line += await (stream or process.stdout).receive_some(1)
         assert line, await process.stderr.receive_some()
     return line.decode()
+
+
+async def test_an_address_that_lets_nobody_in_is_passed_over() -> None:
+    """A daemon that begins, or that is none, may listen at the first of several addresses; of all that fail each is told."""
+
+    async def unavailable(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        await stream.send_all(b"HTTP/1.1 503 \r\nContent-Length: 12\r\nConnection: close\r\n\r\nnot yet here")
+        await stream.aclose()
+
+    async with running_daemon() as daemon, trio.open_nursery() as nursery:
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, unavailable, [listener])
+        first = f"ws://127.0.0.1:{listener.socket.getsockname()[1]}"
+        async with connection_module.open_connection(f"{first},{daemon.url}", "/v1/feed"):
+            pass
+        with pytest.raises(Disconnected) as raised:
+            async with connection_module.open_connection(f"{first},{first}", "/v1/feed"):
+                pytest.fail("nobody is let in")
+        assert str(raised.value) == f"{first}: the server replied 503 not yet here; {first}: the server replied 503 not yet here"
+        nursery.cancel_scope.cancel()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ykactor.surfaces.cli.terminal import Printer
 from ykactor.surfaces.log.logs import FEW_LINES, LogWriter, configure
 
 pytestmark = pytest.mark.usefixtures("logging_restored")
@@ -152,3 +153,12 @@ def test_lines_of_a_busy_program_are_written_together(pipe: tuple[int, int], mon
     rest.set()
     writer.close(60)
     assert writes == [*few, "".join(f"more {number}\n" for number in range(20)).encode()]
+
+
+def test_lines_for_people_wait_for_nobody(pipe: tuple[int, int]) -> None:
+    """A command that others wait for goes on while its output is not read, which is more than a pipe holds."""
+    printer, lines = Printer(pipe[1]), [f"line {number} of the status, for people" for number in range(3000)]
+    for line in lines:
+        printer.say(f"{line}\x1b")
+    assert read_until(pipe[0], lines[-1]) == [f"{line}\\x1b\n" for line in lines]
+    printer.close()

@@ -3,7 +3,7 @@
 import errno
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import cast
 from urllib.parse import SplitResult, urlsplit
 
@@ -60,7 +60,7 @@ async def open_connection(
     Parameters
     ----------
     url : str
-        ``ws://HOST:PORT``, ``wss://HOST:PORT`` or ``unix:PATH``, or several with commas between them: the first that listens.
+        ``ws://HOST:PORT``, ``wss://HOST:PORT`` or ``unix:PATH``, or several with commas between: the first that answers.
     path : str
         ``/v1/rm``, ``/v1/feed``, ``/v1/operator``, ``/v1/turns``, ``/v1/journal`` or ``/v1/bases``.
     login
@@ -79,12 +79,30 @@ async def open_connection(
     ValueError
         The URL is not valid, or has no TLS although there are settings for it.
     """
+    lost = list[Disconnected]()
+    async with AsyncExitStack() as stack:
+        for each in split_addresses(url):
+            try:
+                connection = await stack.enter_async_context(_opened(each, path, login or Login(), subprotocols, compresses))
+            except Disconnected as failure:
+                lost.append(failure)
+            else:
+                break
+        else:
+            raise _of_all(url, lost)
+        yield connection
+
+
+@asynccontextmanager
+async def _opened(
+    url: str, path: str, login: Login, subprotocols: Sequence[str], compresses: bool
+) -> AsyncIterator[WebSocketConnection]:
+    """A connection to one address, as of ``open_connection``."""
     failure: BaseException | None = None
-    shown = login or Login()
     try:
         # The library leaves the socket open if the other side closes first, so the stream is opened and closed here.
         with trio.fail_after(CONNECT_S):
-            url, stream = await _open_first(split_addresses(url), shown)
+            stream = await open_stream(url, login)
         async with stream, trio.open_nursery() as nursery:
             extensions = [Deflate(MESSAGE_BYTES_MAX)] if compresses else []
             connection = WebSocketConnection(
@@ -93,7 +111,7 @@ async def open_connection(
                 host=host_of(url),
                 path=path,
                 client_subprotocols=subprotocols,
-                client_extra_headers=shown.headers,
+                client_extra_headers=login.headers,
                 message_queue_size=_WAITING_OF.get(path, WAITING_MAX),
                 **_LIMITS,
             )
@@ -111,15 +129,6 @@ async def open_connection(
         failure = failure or _failure(url, errors)
     if failure is not None:
         raise failure
-
-
-async def _open_first(urls: Sequence[str], login: Login) -> "tuple[str, Stream]":
-    """Connect to the first address at which somebody listens, or to the last one. Raises what `open_stream` raises."""
-    *others, last = urls
-    for url in others:
-        with suppress(OSError):
-            return url, await open_stream(url, login)
-    return last, await open_stream(last, login)
 
 
 class _Whole(trio.abc.SendStream):
@@ -196,7 +205,7 @@ def _failure(url: str, errors: BaseExceptionGroup[Exception]) -> Disconnected | 
         case trio.TooSlowError():
             reason = f"no response within {CONNECT_S:g} s"
         case _ if _is_refusal(cause):
-            reason = _nobody_at(url)
+            reason = f"nothing listens there, start a daemon with ykactor serve --ws {listening_on(url)}"
         case OSError(strerror=str(sentence)):
             reason = sentence
         case ConnectionResetError() if url.startswith("ws:"):
@@ -208,10 +217,13 @@ def _failure(url: str, errors: BaseExceptionGroup[Exception]) -> Disconnected | 
     return disconnected
 
 
-def _nobody_at(url: str) -> str:
-    if len(split_addresses(url)) > 1:
-        return "nothing listens at any of these addresses"
-    return f"nothing listens there, start a daemon with ykactor serve --ws {listening_on(url)}"
+def _of_all(url: str, lost: list[Disconnected]) -> Disconnected:
+    """The reason for which there is no connection to any of these addresses."""
+    if len(lost) == 1:
+        return lost[0]
+    if all(failure.__cause__ is not None and _is_refusal(failure.__cause__) for failure in lost):
+        return Disconnected(f"{url}: nothing listens at any of these addresses")
+    return Disconnected("; ".join(map(str, lost)))
 
 
 def _unexplained(status: int) -> str:

@@ -38,11 +38,11 @@ from ykactor.surfaces.cli.serve import (
 )
 from ykactor.surfaces.cli.standby import keep_standby
 from ykactor.surfaces.cli.state_options import Keeping, StateDirectory, keeping_options, obstacle
-from ykactor.surfaces.cli.terminal import on_one_line, say
+from ykactor.surfaces.cli.terminal import Printer, on_one_line
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.daemon.reports import checks_of_files
 from ykactor.surfaces.files.watcher import FileWatcher
-from ykactor.surfaces.log.logs import LOG_CLOSE_S, STANDARD_ERROR, LogWriter, configure
+from ykactor.surfaces.log.logs import LOG_CLOSE_S, STANDARD_ERROR, STANDARD_OUTPUT, LogWriter, configure
 from ykactor.surfaces.net.doors import Address, DoorError, DoorOptions, DoorSettings, open_doors
 from ykactor.surfaces.replica.following import Following, MismatchesError
 from ykactor.surfaces.replica.replica import OtherHistoryError, Replica
@@ -201,14 +201,16 @@ def command(
         raise click.UsageError("found --durability, --keep-mib or --keep-days without --standby, which keeps a journal")
     prepare_descriptors()
     files = _Files(read_access(serving.access_path), serving.tls())
-    writer = LogWriter(STANDARD_ERROR)
+    writer, lines = LogWriter(STANDARD_ERROR), Printer(STANDARD_OUTPUT)
     configure(log_level, writer)
+    report = partial(_report, every_s, output == "json", lines)
     try:
-        daemon.run(_run, daemon, serving.doors(files), settings, files, partial(_report, every_s, output == "json"))
+        daemon.run(_run, daemon, serving.doors(files), settings, files, report)
     except* DoorError as errors:
         raise obstacle(exit_codes.first_of(errors)) from None
     finally:
         writer.close(LOG_CLOSE_S)
+        lines.close()
 
 
 async def _run(
@@ -278,9 +280,9 @@ async def _handle_signals(
                 watcher.reload()
 
 
-async def _report(every_s: float, is_json: bool, following: Following) -> None:
+async def _report(every_s: float, is_json: bool, lines: Printer, following: Following) -> None:
     """Say how far it is, until cancelled."""
     while True:
         await trio.sleep(every_s)
         found = Status(system_ns(), following.partitions, following.turns, following.facts, following.lag_s, following.mismatches)
-        say(on_one_line(to_builtins(found)) if is_json else str(found))
+        lines.say(on_one_line(to_builtins(found)) if is_json else str(found))

@@ -27,9 +27,10 @@ from ykactor.journal.transaction import Transaction
 from ykactor.surfaces.admission.slots import JOURNAL_PATH
 from ykactor.surfaces.cli.cells import time_text
 from ykactor.surfaces.cli.state_options import obstacle, prepare_state_dir
-from ykactor.surfaces.cli.terminal import on_one_line, say
+from ykactor.surfaces.cli.terminal import Printer, on_one_line, warn
 from ykactor.surfaces.cli.urls import Destination
 from ykactor.surfaces.files.state_dir import StateSettings, StoreWriter, open_standby_dir
+from ykactor.surfaces.log.logs import STANDARD_ERROR, STANDARD_OUTPUT
 from ykactor.wire.si.codec import MSGPACK
 
 T = TypeVar("T")
@@ -74,10 +75,18 @@ class FollowingJournal:
     Args:
         directory: for a copy that is received.
         journal: the own one.
+        tell: prints a line on standard error.
     """
 
-    def __init__(self, daemon: Destination, directory: Path, journal: StoreWriter) -> None:
+    def __init__(
+        self,
+        daemon: Destination,
+        directory: Path,
+        journal: StoreWriter,
+        tell: Callable[[str], None] = warn,
+    ) -> None:
         self._daemon = daemon
+        self._tell = tell
         self._login = Login(**daemon.login())
         self._incoming = directory / _INCOMING
         self._journal = journal
@@ -106,7 +115,7 @@ class FollowingJournal:
                     raise
                 if self.status.connected or str(lost) != said:
                     said = str(lost)
-                    say(f"is not connected, and tries again: {lost}", err=True)
+                    self._tell(f"is not connected, and tries again: {lost}")
             self.status.connected = False
             if self.status.transaction > number:  # else each attempt may have the daemon make the same copy
                 pause_s, number = PAUSE_FIRST_S, self.status.transaction
@@ -147,13 +156,11 @@ class FollowingJournal:
                 self._asks_at = number if self._takes_over else None
                 await self._write(partial(self._journal.follow, beginnings))
                 self.status.term, self.status.connected = str(beginnings[-1].term), True
-                say(
-                    f"follows {self._daemon.url} in term {self.status.term}, from transaction {self.status.transaction} on",
-                    err=True,
-                )
+                since = f"in term {self.status.term}, from transaction {self.status.transaction} on"
+                self._tell(f"follows {self._daemon.url} {since}")
                 await self._ask(stream)
             case Copy(size=size):
-                say(f"gets a copy of {plural(size, 'byte')}", err=True)
+                self._tell(f"gets a copy of {plural(size, 'byte')}")
                 self._copy_bytes = size
                 await trio.to_thread.run_sync(partial(self._incoming.write_bytes, b""))
             case Part(data=data, is_last=is_last) if self._copy_bytes is not None:
@@ -208,7 +215,7 @@ class FollowingJournal:
             except NotWrittenError as reason:
                 if str(reason) != told:
                     told = str(reason)
-                    say(f"{reason}; trying again", err=True)
+                    self._tell(f"{reason}; trying again")
                 await trio.sleep(RETRY_S)
 
 
@@ -230,14 +237,16 @@ def _append(path: Path, data: bytes) -> int:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
-async def follow_until_signal(following: FollowingJournal, every_s: float, *, is_json: bool) -> None:
+async def follow_until_signal(
+    following: FollowingJournal, every_s: float, print_line: Callable[[str], None], *, is_json: bool
+) -> None:
     """Follow until SIGTERM or SIGINT, with a line about the progress now and then."""
 
     async def report() -> None:
         while True:
             await trio.sleep(every_s)
             following.status.at_ns = system_ns()
-            say(on_one_line(to_builtins(following.status)) if is_json else str(following.status))
+            print_line(on_one_line(to_builtins(following.status)) if is_json else str(following.status))
 
     async def end(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
         received.add(await anext(signals))
@@ -260,10 +269,16 @@ def keep_standby(daemon: Destination, settings: StateSettings, every_s: float, *
     prepare_state_dir(settings.directory)
 
     async def main() -> None:
-        await follow_until_signal(FollowingJournal(daemon, settings.directory, journal), every_s, is_json=is_json)
+        following = FollowingJournal(daemon, settings.directory, journal, errors.say)
+        await follow_until_signal(following, every_s, output.say, is_json=is_json)
 
+    # A daemon may wait for this standby, which waits for nobody who reads its lines.
+    output, errors = Printer(STANDARD_OUTPUT), Printer(STANDARD_ERROR)
     try:
         with open_standby_dir(settings) as journal:
             daemon.run(main)
     except JournalError as error:
         raise obstacle(error) from None
+    finally:
+        output.close()
+        errors.close()

@@ -180,7 +180,8 @@ def raised_at(errors: BaseException) -> str:
 
 # ---- a stream that never blocks: a pipe that nobody reads would otherwise stop the scheduler as soon as the pipe is full
 
-#: The descriptor of standard error, and how long the end of a command waits for the log to be written there.
+#: The descriptors of standard output and standard error, and how long the end of a command waits for lines to be written there.
+STANDARD_OUTPUT = 1
 STANDARD_ERROR = 2
 LOG_CLOSE_S = 1.0
 
