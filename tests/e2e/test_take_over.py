@@ -310,4 +310,19 @@ async def test_a_directory_of_a_daemon_is_not_taken_over(tmp_path: Path) -> None
     assert not place.directories[1].exists()
     async with place.standby(1) as standby:
         await standby.says("is not connected, and tries again")
-    assert "has followed no daemon" in (await place.take_over(expect=exit_codes.USAGE))[1]
+    assert "follows no daemon" in (await place.take_over(expect=exit_codes.USAGE))[1]
+
+
+async def test_only_a_standby_takes_over_and_once(tmp_path: Path) -> None:
+    """The directory of a daemon that was killed has a history of its own, and so has one that has taken over."""
+    place = Place(tmp_path)
+    async with place.daemon(0) as daemon, place.standby(1) as standby:
+        await standby.says("follows")
+        daemon.process.kill()
+        await daemon.process.wait()
+    place.directories.reverse()
+    assert "follows no daemon" in (await place.take_over(expect=exit_codes.USAGE))[1]
+    place.directories.reverse()
+    await place.take_over()
+    errors = (await place.take_over(expect=exit_codes.USAGE))[1]
+    assert "if it has taken over already, 'ykactor serve" in errors

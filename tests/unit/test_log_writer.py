@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ykactor.surfaces.cli.terminal import Printer
+from ykactor.surfaces.cli.printer import Printer
 from ykactor.surfaces.log.logs import FEW_LINES, LogWriter, configure
 
 pytestmark = pytest.mark.usefixtures("logging_restored")

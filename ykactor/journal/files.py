@@ -93,6 +93,29 @@ def forget_superseded(directory: Path) -> None:
     (directory / _SUPERSEDED).unlink(missing_ok=True)
 
 
+# ---- that the history comes from elsewhere
+
+_FOLLOWS = "follows"
+
+
+def note_following(directory: Path) -> None:
+    """Note that a directory follows the history of another one, so that it may take it over. Raises:  OSError."""
+    path = directory / _FOLLOWS
+    if not path.exists():
+        path.touch()
+        sync(directory)
+
+
+def is_following(directory: Path) -> bool:
+    """True if the directory follows another one, and has begun no term since."""
+    return (directory / _FOLLOWS).exists()
+
+
+def forget_following(directory: Path) -> None:
+    """Forget it: the directory has a history of its own from now on. Raises:  OSError."""
+    (directory / _FOLLOWS).unlink(missing_ok=True)
+
+
 #: The time at which a transaction is on the disk: before it is acknowledged; at the next checkpoint; whenever the system likes.
 Durability = Literal["full", "normal", "off"]
 

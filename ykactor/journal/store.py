@@ -18,8 +18,10 @@ from ykactor.journal.files import (
     Seen,
     WatchedFiles,
     Witness,
+    forget_following,
     forget_superseded,
     locked,
+    note_following,
     read_superseded,
     sync,
 )
@@ -238,11 +240,13 @@ class Store:
         with self._transaction():
             write_beginning(self._connection, begun)
         self.beginnings = [*self.beginnings, begun][-TERMS_MAX:]
+        forget_following(self._path.parent)
 
     # ---- as a standby
 
     def follow(self, beginnings: Sequence[Beginning]) -> None:
         """Take over the terms of the history that this journal is the beginning of. Raises:  as ``commit``."""
+        note_following(self._path.parent)
         with self._transaction():
             write_beginnings(self._connection, beginnings)
         self.beginnings = list(beginnings)

@@ -28,6 +28,7 @@ from ykactor.surfaces.cli.options import (
     log_level_option,
     text_or_json,
 )
+from ykactor.surfaces.cli.printer import Printer
 from ykactor.surfaces.cli.serve import (
     TlsOptions,
     follow_access,
@@ -38,7 +39,7 @@ from ykactor.surfaces.cli.serve import (
 )
 from ykactor.surfaces.cli.standby import keep_standby
 from ykactor.surfaces.cli.state_options import Keeping, StateDirectory, keeping_options, obstacle
-from ykactor.surfaces.cli.terminal import Printer, on_one_line
+from ykactor.surfaces.cli.terminal import on_one_line
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.daemon.reports import checks_of_files
 from ykactor.surfaces.files.watcher import FileWatcher

@@ -26,8 +26,9 @@ from ykactor.journal.stream import Copy, Durable, Ended, Following, HandOver, Pa
 from ykactor.journal.transaction import Transaction
 from ykactor.surfaces.admission.slots import JOURNAL_PATH
 from ykactor.surfaces.cli.cells import time_text
+from ykactor.surfaces.cli.printer import Printer
 from ykactor.surfaces.cli.state_options import obstacle, prepare_state_dir
-from ykactor.surfaces.cli.terminal import Printer, on_one_line, warn
+from ykactor.surfaces.cli.terminal import on_one_line, warn
 from ykactor.surfaces.cli.urls import Destination
 from ykactor.surfaces.files.state_dir import StateSettings, StoreWriter, open_standby_dir
 from ykactor.surfaces.log.logs import STANDARD_ERROR, STANDARD_OUTPUT

@@ -16,7 +16,7 @@ from ykactor.client.connection import MessageStream, is_refused, open_connection
 from ykactor.client.login import Login
 from ykactor.journal import schema
 from ykactor.journal.errors import JournalError, NotWrittenError
-from ykactor.journal.files import forget_superseded, locked, standby_in
+from ykactor.journal.files import forget_superseded, is_following, locked, standby_in
 from ykactor.journal.store import Store
 from ykactor.journal.stream import Join, Refused, encode
 from ykactor.surfaces.admission.slots import JOURNAL_PATH
@@ -104,8 +104,9 @@ def _problem(daemon: Destination, error: BaseException) -> str:
 def _begin(directory: Path) -> Join:
     """Begin the term in which the history goes on here; the journal as it is then. Raises:  JournalError."""
     with closing(Store.open(directory, "full", now_ns=system_ns(), holder="standby")) as store:
-        if not store.beginnings:
-            raise JournalError(f"{directory}: found a journal that has followed no daemon, expected one of a standby")
+        if not is_following(directory):
+            found = f"{directory}: found a journal that follows no daemon, expected one of a standby"
+            raise JournalError(f"{found}; if it has taken over already, 'ykactor serve --state-dir {directory}' goes on")
         store.begin_term(takes_over=True)
         forget_superseded(directory)
         return Join(schema.VERSION, store.number, store.beginnings)

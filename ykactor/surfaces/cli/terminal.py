@@ -11,7 +11,6 @@ import click
 import msgspec
 
 from ykactor.core.values.printable import printable, printable_json, printable_lines
-from ykactor.surfaces.log.logs import LOG_CLOSE_S, LogWriter
 
 if TYPE_CHECKING:
     from ykactor.wire.si import messages as si
@@ -38,21 +37,6 @@ def warn(line: str) -> None:
 def say_lines(text: str, *, err: bool = False) -> None:
     """Print a text of several lines for people."""
     click.echo(printable_lines(text), err=err)
-
-
-class Printer:
-    """Prints lines for people to a descriptor, and never waits for who reads them: what finds no room is lost (``LogWriter``)."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._writer = LogWriter(descriptor)
-
-    def say(self, line: str) -> None:
-        """Print a line, as the function ``say`` does."""
-        self._writer.write(f"{printable(line)}\n")
-
-    def close(self) -> None:
-        """Print what is left, but wait no longer than a log does at its end."""
-        self._writer.close(LOG_CLOSE_S)
 
 
 def write(lines: Iterable[str]) -> None:
