@@ -52,8 +52,8 @@ async def test_a_daemon_that_says_nothing_is_gone(
     """Pings keep a connection open; without any the machine of the daemon is gone, and who only reads tries another address."""
     ours, theirs = memory_stream_pair()
 
-    async def connected(*_: object) -> tuple[str, trio.StapledStream]:  # type: ignore[type-arg]
-        return "ws://127.0.0.1:1", ours
+    async def connected(*_: object) -> trio.StapledStream:  # type: ignore[type-arg]
+        return ours
 
     async def ping_for_a_while() -> None:
         protocol = WSConnection(ConnectionType.SERVER)
@@ -64,7 +64,7 @@ async def test_a_daemon_that_says_nothing_is_gone(
             await trio.sleep(60)
             await theirs.send_all(PING)
 
-    monkeypatch.setattr(connection, "_open_first", connected)
+    monkeypatch.setattr(connection, "open_stream", connected)
     with trio.fail_after(3600):
         nursery.start_soon(ping_for_a_while)
         with pytest.raises(Disconnected, match="stands still, or the network failed"):
