@@ -29,6 +29,8 @@ def fail(directory: Path, images: Path, rng: random.Random, *, is_full: bool) ->
     mixture(synced / "journal.db-wal", directory / "journal.db-wal", rng)
     if is_full:  # the witness is written when the commit is on the disk
         shutil.copy(synced / "witness", directory / "witness")
+        if not (synced / "witness").stat().st_size:  # its name is synced with its first content
+            (directory / "witness").unlink()
         return
     mixture(synced / "witness", directory / "witness", rng)
     seen = Seen.of(directory)

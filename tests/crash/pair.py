@@ -16,6 +16,7 @@ from kept import Kept
 from life import HANDED_OVER, PHASES, RESTORED, World
 from process import DaemonProcess, Fault
 
+from ykactor.journal.files import is_following
 from ykactor.journal.maintenance import verify
 from ykactor.journal.reading import Reader
 
@@ -135,11 +136,12 @@ class PairWorld(World):
     @property
     def _has_joined(self) -> bool:
         """True if the other directory has followed this daemon, and is no older than what has been checked."""
-        return not self._may_differ and _newest(self._other) >= self._told > 0
+        return not self._may_differ and is_following(self._other) and _newest(self._other) >= self._told > 0
 
     async def _swap(self) -> None:
-        """The standby has ended, and its directory is that of the daemon from now on."""
+        """The directory of the standby is that of the daemon from now on. A process that had just begun was not ended yet."""
         if self._standby is not None:
+            self._standby.terminate()
             await self._standby.wait()
         self.counts["took over"] += 1
         self._directory, self._other = self._other, self._directory
