@@ -1,4 +1,4 @@
-"""What a replica does with the messages of its daemon, without a daemon (DU-19, DU-22)."""
+"""A replica handles the messages of its daemon; there is none here (DU-19, DU-22)."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class World:
 
     @property
     def numbers(self) -> Sequence[int]:
-        """Those of the events that followers may read."""
+        """The events that followers may read."""
         ring = self.replica.feed.ring
         found = [ring.event(number) for number in range(ring.lowest, ring.durable + 1)]
         return [event.sequence for event in found]  # type: ignore[attr-defined]
@@ -122,7 +122,7 @@ async def w(nursery: trio.Nursery) -> World:
 
 
 async def test_events_have_the_numbers_of_the_daemon(w: World) -> None:
-    """Those that come with turns, with facts and from before; the same twice counts once."""
+    """Events come with turns, with facts and from before; the same twice counts once."""
     daemon = Daemon()
     await w.handle(daemon.hello())
     await w.handle(past(1, 3), audited(3), *daemon.shown(), daemon.base(), turn := daemon.turn(4))
@@ -134,7 +134,7 @@ async def test_events_have_the_numbers_of_the_daemon(w: World) -> None:
 
 
 async def test_nothing_is_shown_behind_a_gap(w: World) -> None:
-    """What comes after events that are missing waits for these; if the daemon has them no more, it goes on after them."""
+    """Events that follow missing ones wait for these; if the daemon has them no more, it goes on after them."""
     daemon = Daemon()
     await w.handle(daemon.hello(), past(1, 2), audited(5))
     assert w.numbers == [1, 2]

@@ -77,7 +77,7 @@ class World:
 
 
 async def test_nothing_is_told_before_the_standby_has_it(autojump_clock: trio.abc.Clock, nursery: trio.Nursery) -> None:
-    """It is on the disk of the daemon; whoever reads the journal sees it when the standby has it too."""
+    """The journal shows a transaction when the standby has it too, not when it is on the disk of the daemon."""
     world = World(standbys_of(1))
     standby = world.standbys.join(0)
     nursery.start_soon(world.journal.run)

@@ -1,4 +1,4 @@
-"""What a daemon sends a replica, without sockets (DU-22)."""
+"""A daemon sends a replica what it lacks; no sockets (DU-22)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SlowPeer:
 
 @pytest.mark.parametrize(("after", "firsts"), [(0, [1, PART_MAX + 3]), (2**64 - 1, [PART_MAX + 3])])
 async def test_events_of_before_end_where_turns_begin(nursery: trio.Nursery, after: int, firsts: list[int]) -> None:
-    """What the ring has lost meanwhile comes with turns, and is not left out as lost; nor is what no daemon has yet."""
+    """Events that the ring has lost meanwhile come with turns, and are not left out as lost; nor are later ones."""
     delivery = SimpleNamespace(render=events, deliver=lambda *_: None, mentioned=lambda _: set())
     feed = FeedActor(cast("Any", delivery), {})
     nursery.start_soon(feed.run)

@@ -62,5 +62,5 @@ async def test_messages_before_answers_come_together(autojump_clock: trio.testin
 
 @pytest.mark.parametrize(("size", "is_answering"), [(20, False), (2**13, True)], ids=["answered", "large"])
 async def test_others_are_read_at_once(size: int, is_answering: bool, autojump_clock: trio.testing.MockClock) -> None:
-    """Who has got all answers waits for nothing, such as a peer that sends its next message then; nor does a large message."""
+    """A peer that has got all answers waits for nothing, as one that sends its next message then; nor does a large message."""
     assert await delays([size] * COUNT, is_answering=is_answering) == [[0.0]] * COUNT
