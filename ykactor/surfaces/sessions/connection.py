@@ -88,6 +88,8 @@ class WebSocket:
         self._close_s = close_s
         self._memory = memory
         self._sending = trio.StrictFIFOLock()
+        #: Around the pause after a read that brought little.
+        self._gathering = trio.CancelScope()
         self._is_refused = False
         #: Set when the closing handshake is over, or cannot be completed.
         self._is_over = trio.Event()
@@ -140,6 +142,7 @@ class WebSocket:
         if self.is_closing:
             return
         self.is_closing = True
+        self._gathering.cancel()  # what is not read when the stream is closed would take the close frame with it
         try:
             with suppress(ConnectionClosedError):
                 await self._send(CloseConnection(code=code, reason=reason))
@@ -214,8 +217,9 @@ class WebSocket:
             for event in self._protocol.events():
                 await self._handle(event)
             await self._messages.drained()
-            if gathers:
-                await trio.sleep(GATHER_S)
+            if gathers and not self.is_closing:
+                with trio.move_on_after(GATHER_S) as self._gathering:
+                    await trio.sleep_forever()
             data = await self._stream.receive_some(_READ_BYTES)
             if not data:
                 return
