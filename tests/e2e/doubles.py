@@ -192,6 +192,10 @@ class FakeDaemon:
     def registration(self) -> Registration | None:
         return self.outboxes.registration
 
+    @property
+    def waits(self) -> str:
+        return ""
+
     def unavailable(self, _: str) -> str:
         return ""
 

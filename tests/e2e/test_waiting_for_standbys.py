@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -134,17 +133,45 @@ async def test_what_was_recovered_is_told_when_the_standby_has_it(tmp_path: Path
         nursery.cancel_scope.cancel()
 
 
+LETS_NOBODY_IN = "this daemon lets nobody in before its standbys have everything: transaction"
+
+
 async def test_clients_of_a_daemon_that_begins_are_told_that_it_waits(tmp_path: Path) -> None:
-    """A command ends with the reason, which is also in the log."""
-    access, proof = tmp_path / "access.yaml", {"user": getpass.getuser()}
-    identity = {"name": "ops", "roles": ["operator"], "proofs": [proof]}
-    access.write_text(json.dumps({"identities": [identity], "limits": {"handshakeSeconds": 1}}))
-    both = Both(tmp_path, "--access", str(access))
+    """A command ends with the reason, which is also in the log; one with another address goes on there."""
+    both = Both(tmp_path)
     async with both.daemon(is_waited_for=False) as daemon:
         await daemon.wait_logged("waits_for_standbys")
         errors = (await run_command("asks", "--url", both.url, expect=exit_codes.FAILED))[1]
-        assert "the server replied 503 this daemon lets nobody in before its standbys have everything: transaction" in errors
+        assert f"the server replied 503 {LETS_NOBODY_IN}" in errors
         assert (await daemon.wait_logged("handshake_failed"))["status"] == 503
+        async with real_daemon() as other:
+            await run_command("asks", "--url", f"{both.url},{other.url}")
+
+
+async def test_a_daemon_that_waits_answers_that_it_lives(tmp_path: Path) -> None:
+    """``/livez`` is answered before the standbys have everything, all else refused with the reason; then all is answered."""
+    both, socket = Both(tmp_path), tmp_path / "http"
+    async with both.daemon(http=f"unix:{socket}", is_waited_for=False) as daemon:
+        await daemon.wait_logged("waits_for_standbys")
+        assert await answer_of(socket, "/livez") == (200, "", "ok\n")
+        for path in ("/readyz", "/ws/v1/scheduler/healthcheck", "/ws/v1/partitions", "/ws/v1/metrics", "/openapi.json", "/"):
+            status, after, body = await answer_of(socket, path)
+            assert (path, status, after) == (path, 503, "2")
+            assert LETS_NOBODY_IN in body
+        async with both.standby():
+            await daemon.wait_logged("daemon_started")
+            for path in ("/livez", "/readyz", "/ws/v1/scheduler/healthcheck", "/ws/v1/partitions", "/"):
+                assert (await answer_of(socket, path))[:2] == (200, "")
+
+
+async def answer_of(socket: Path, path: str) -> tuple[int, str, str]:
+    """The status, ``Retry-After`` and body of the answer to ``GET`` at a Unix socket."""
+    async with await trio.open_unix_socket(socket) as stream:
+        await stream.send_all(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        head, _, body = b"".join([part async for part in stream]).decode().partition("\r\n\r\n")
+    first, *lines = head.splitlines()
+    headers = dict(line.lower().split(": ", 1) for line in lines)
+    return int(first.split()[1]), headers.get("retry-after", ""), body
 
 
 async def _listen(both: Both, *, task_status: trio.TaskStatus[RunningDaemon]) -> None:

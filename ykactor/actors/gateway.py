@@ -62,6 +62,10 @@ class ReadGateway(Protocol):
         """The health of the daemon."""
 
     @property
+    def waits(self) -> str:
+        """The reason for which nobody but standbys is let in yet, as a sentence; "" if everybody is."""
+
+    @property
     def terms(self) -> Terms:
         """The terms of the history to which the numbers of events and messages belong."""
 

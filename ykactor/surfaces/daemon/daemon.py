@@ -1,8 +1,8 @@
 """The daemon: partitions, feed, sockets, watcher and signals in one nursery.
 
-It starts from the inside out: clients are let in last, when everything that they need is running, and only standbys before. It
-stops in this order: partitions take no more input and finish their turn, the feed numbers what they published, the journal makes
-it durable, sessions send what is queued for them, and then the rest is cancelled.
+It starts from the inside out: clients are let in last, when everything that they need is running, and before only standbys, for
+which a daemon may have to wait. It stops in this order: partitions take no more input and finish their turn, the feed numbers
+what they published, the journal makes it durable, sessions send what is queued for them, and then the rest is cancelled.
 """
 
 from __future__ import annotations
@@ -270,6 +270,13 @@ class Daemon:
         """The paths of all queues of a partition (``Gateway.queue_paths``)."""
         return [*self.registry(partition).queues]
 
+    @property
+    def waits(self) -> str:
+        """The transaction that its standbys do not have yet (``ReadGateway.waits``)."""
+        if self.begun.is_set() or self.standbys is None or not self.standbys.settings.wanted:
+            return ""
+        return f"this daemon lets nobody in before its standbys have everything: {self.standbys.lack()}"
+
     def unavailable(self, _: PartitionName) -> str:
         """Nothing: a partition that is stopped shows its state (``ReadGateway.unavailable``)."""
         return ""
@@ -338,9 +345,9 @@ class Daemon:
                 await self._start_partitions(inner)
                 inner.start_soon(feed_watchdog, notifier, self._progress, self._has_no_work, name="watchdog")
                 inner.start_soon(collect_old, self._is_idle, name="collector")
+                if _for(HTTP, doors):
+                    await self._serve_http(edge, doors, admission, stopping)
                 if await self._begin(inner, notifier):
-                    if _for(HTTP, doors):
-                        await self._serve_http(edge, doors, admission, stopping)
                     await self._watch(inner, notifier, stopping)
                     settle_memory()
                     notifier.ready(self._status())

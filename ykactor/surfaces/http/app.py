@@ -25,13 +25,17 @@ from ykactor.surfaces.admission.listener import CLOSES, AcceptedConnection
 from ykactor.surfaces.http.connections import Application
 from ykactor.surfaces.http.replies import cors, error_page, reply, value_of, with_query
 from ykactor.surfaces.net.doors import DoorKind
-from ykactor.surfaces.net.requests import RefusedError
+from ykactor.surfaces.net.requests import RETRY, RefusedError
 
 #: In a path; of a decoded one everything else is encoded again.
 _PLAIN = "/:@!$&'()*+,;=~"
 
 
-def application(routes: Sequence[Route], files: Sequence[BaseRoute]) -> Application:
+#: The only path that is answered while nobody is let in: the process runs, and need not be started again.
+LIVE_PATH = "/livez"
+
+
+def application(routes: Sequence[Route], files: Sequence[BaseRoute], waits: Callable[[], str] = str) -> Application:
     """The application. The scope of a request has the connection that lets it in: ``state["connection"]``.
 
     Who asks is known before anything is answered, but on routes that need no proof (``Route.role``), for ``files``
@@ -39,6 +43,7 @@ def application(routes: Sequence[Route], files: Sequence[BaseRoute]) -> Applicat
 
     Args:
         files: of a web UI, which are served to everybody, where no route is.
+        waits: the reason for which nobody is let in yet (``ReadGateway.waits``).
     """
     repairs = [(_repair(route.path), route) for route in routes]
     others = Starlette(routes=files, exception_handlers={404: partial(_not_found, repairs), 405: _no_file})
@@ -46,6 +51,9 @@ def application(routes: Sequence[Route], files: Sequence[BaseRoute]) -> Applicat
     tree = RouteTree(routes)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] != LIVE_PATH and (reason := waits()):
+            await (await _not_yet(Request(scope, receive), reason))(scope, receive, send)
+            return
         if scope["path"] == "*":
             await (await _options(Request(scope, receive), "GET, HEAD, OPTIONS, POST"))(scope, receive, send)
             return
@@ -74,6 +82,12 @@ async def _options(request: Request, methods: str) -> Response:
     """The methods of a route, or of the server as a whole."""
     await request.state.connection.turn(None)
     return Response(status_code=200, headers={"Allow": methods, **cors(methods)})
+
+
+async def _not_yet(request: Request, reason: str) -> Response:
+    """The refusal of a request while nobody is let in, of whomever it is."""
+    await request.state.connection.turn(None)
+    return await reply(request, error_page(503, reason), headers={**RETRY, **CLOSES})
 
 
 async def _let_in(request: Request, route: Route | None, answer: Endpoint) -> Response:

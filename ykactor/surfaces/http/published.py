@@ -27,7 +27,7 @@ from ykactor.surfaces.http.app import caller_of, view_for
 from ykactor.surfaces.http.load import CpuMeter, LoopLoad
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import Page, reply
-from ykactor.surfaces.net.requests import RefusedError
+from ykactor.surfaces.net.requests import RETRY, RefusedError
 from ykactor.wire.rest.codec import Item, encode, list_parts, object_parts
 
 #: A partition that waits for the disk answers nothing.
@@ -194,7 +194,7 @@ def _age(pages: Sequence[Page]) -> dict[str, str]:
 
 
 def _unavailable(why: str) -> RefusedError:
-    return RefusedError(503, why, {"Retry-After": "2"})
+    return RefusedError(503, why, RETRY)
 
 
 def _no_answer(partition: PartitionName) -> RefusedError:

@@ -17,7 +17,7 @@ from ykactor.access.model import Role
 from ykactor.actors.gateway import ReadGateway
 from ykactor.surfaces.http import parameters
 from ykactor.surfaces.http.api import Api
-from ykactor.surfaces.http.app import Endpoint, Route
+from ykactor.surfaces.http.app import LIVE_PATH, Endpoint, Route
 from ykactor.surfaces.http.configuration import Configuration
 from ykactor.surfaces.http.debug import Debug, moved
 from ykactor.surfaces.http.events import Events
@@ -134,7 +134,7 @@ def _of_daemon(to: Services) -> list[Route]:
         Route("/ws/v1/session", to.websockets.session, "Who asks, and where the websockets are", types.Session),
         Route("/ws/v1/login", login.log_in, "A cookie for the token of the request", types.Session, method="POST"),
         Route("/ws/v1/logout", login.log_out, "The end of the login of the cookie", types.Session, method="POST"),
-        Route("/livez", health.live, "Whether the daemon answers", role=None, media_types=(_TEXT,)),
+        Route(LIVE_PATH, health.live, "Whether the daemon answers", role=None, media_types=(_TEXT,)),
         Route("/readyz", health.ready, "Whether the daemon serves", role=None, media_types=(_TEXT,)),
     ]
 

@@ -198,7 +198,7 @@ async def serve_rest(
     files: Sequence[BaseRoute] = page_routes(websockets, "/", "/ui", "/ui/")
     if web_root is not None:  # the UI there shares the login of our page (SE-98)
         files = [*page_routes(websockets, "/ui", "/ui/"), Mount("/", WebRoot(web_root, websockets))]
-    app, http = application(routes(services), files), [door for door in doors if door.service == HTTP]
+    app, http = application(routes(services), files, lambda: gateway.waits), [door for door in doors if door.service == HTTP]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(services.history.run, name="history")
         nursery.start_soon(sources.instruments.loop.run, name="loop holds")

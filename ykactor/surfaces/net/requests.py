@@ -14,6 +14,8 @@ from http import HTTPStatus
 import httptools
 from msgspec import Struct
 
+#: Of refusals that soon may not hold any more.
+RETRY = {"Retry-After": "2"}
 #: Bytes of the head of a request.
 HEAD_BYTES_MAX = 16 * 2**10
 _HEAD_END = b"\r\n\r\n"

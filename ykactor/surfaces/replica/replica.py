@@ -143,6 +143,11 @@ class Replica:
         """The paths of all queues of a partition; none without a copy."""
         return [*self.registry(partition).queues] if partition in self.copies.of else []
 
+    @property
+    def waits(self) -> str:
+        """Nothing: a replica serves when its daemon has told what it is (``ReadGateway.waits``)."""
+        return ""
+
     def unavailable(self, partition: PartitionName) -> str:
         """The reason for which a partition cannot be read at present (``ReadGateway.unavailable``)."""
         if partition in self.copies.of:

@@ -41,7 +41,7 @@ from ykactor.surfaces.admission.slots import (
 )
 from ykactor.surfaces.metrics.instruments import SessionCounts
 from ykactor.surfaces.net.doors import Door, DoorKind
-from ykactor.surfaces.net.requests import Head, RefusedError, RequestReader
+from ykactor.surfaces.net.requests import RETRY, Head, RefusedError, RequestReader
 from ykactor.surfaces.net.transports import FrameStream
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
 from ykactor.surfaces.sessions.connection import ConnectionClosedError, WebSocket
@@ -130,13 +130,10 @@ class _Sessions(NamedTuple):
         if path in recorded and recorded[path] is None:
             raise RefusedError(503, "this daemon records no turns: serve --state-dir does")
 
-    async def begun(self, wait_s: float) -> None:
-        """Wait until clients are let in. Raises RefusedError if the standbys do not have everything by then."""
-        with trio.move_on_after(wait_s):
-            await self.gateway.begun.wait()
-            return
-        if (standbys := self.gateway.standbys) is not None and standbys.settings.wanted:
-            raise RefusedError(503, f"this daemon lets nobody in before its standbys have everything: {standbys.lack()}")
+    async def begun(self) -> None:
+        """Wait until clients are let in. Raises RefusedError if the daemon waits for standbys, which may never come."""
+        if reason := self.gateway.waits:
+            raise RefusedError(503, reason, RETRY)
         await self.gateway.begun.wait()
 
     def session(self, path: str, peer: Peer, caller: Caller) -> Session:
@@ -196,7 +193,7 @@ class _Server:
             try:
                 if await accepted.open() and (head := await read_head(accepted.transport)) is not None:
                     if self.acting is not None and head.path != JOURNAL_PATH:
-                        await self.acting.begun(self._admission.in_force().handshake_seconds / 2)
+                        await self.acting.begun()
                     return head, self._caller(head, accepted)
             except RefusedError as refused:
                 accepted.log_refused(refused)
