@@ -82,6 +82,8 @@ class WebSocket:
         self._close_s = close_s
         self._memory = memory
         self._sending = trio.StrictFIFOLock()
+        #: Around what is read; cancelled by ``_end``.
+        self._reading = trio.CancelScope()
         self._is_refused = False
         #: Set when the closing handshake is over, or cannot be completed.
         self._is_over = trio.Event()
@@ -130,26 +132,28 @@ class WebSocket:
         await self._pong.wait()
 
     async def aclose(self, code: int = 1000, reason: str | None = None) -> None:
-        """Send a close frame and wait for that of the peer; nothing if the connection is being closed already."""
-        if self.is_closing:
-            return
-        self.is_closing = True
+        """Send a close frame and wait for that of the peer; if the connection is being closed already, wait for the end of that.
+
+        The stream stays open: who has opened it reads what still comes (``net.transports.linger``), which would reset the
+        connection otherwise, and take the close frame with it.
+        """
         try:
-            with suppress(ConnectionClosedError):
-                await self._send(CloseConnection(code=code, reason=reason))
+            if not self.is_closing:
+                self.is_closing = True
+                await self._send_close(code, reason)
                 self._messages.drop()
-                await self._is_over.wait()
+            await self._is_over.wait()
         finally:
-            await self._close_stream()
+            self._end()
 
     def refuse(self, code: int, reason: str) -> None:
-        """End the connection, with a close frame if none was sent. Nothing more is read."""
+        """End the connection, with a close frame if none was sent. No message of the peer is handled any more."""
         if self._is_refused:
             return
         self._is_refused, self._gathered = True, None
         self._memory.forget(self)
         if self.is_closing:  # the peer has not answered
-            self._is_over.set()
+            self._end()
             return
         log_event(logger, logging.INFO, "peer_dropped", path=self._limits.path, code=code, reason=reason)
         self._limits.refused(reason)
@@ -175,27 +179,34 @@ class WebSocket:
 
     async def _send_refusal(self, code: int, reason: str) -> None:
         # Shielded: the session may learn of the end from the task that reads first, and end the nursery.
-        with trio.move_on_after(self._close_s, shield=True), suppress(ConnectionClosedError):
-            await self._send(CloseConnection(code=code, reason=reason))
+        with trio.move_on_after(self._close_s, shield=True):
+            await self._send_close(code, reason)
         self._messages.drop()  # ends the session
+        self._end()
+
+    async def _send_close(self, code: int, reason: str | None) -> None:
+        """Send a close frame. A peer that does not take it in time is cut off: nothing can follow what is sent in part."""
+        try:
+            with suppress(ConnectionClosedError):
+                await self._send(CloseConnection(code=code, reason=reason))
+        except trio.Cancelled:
+            await trio.aclose_forcefully(self._stream)
+            raise
 
     # ---- the end
 
     def _end(self) -> None:
-        """Let nobody wait for the peer."""
+        """Read nothing more, and let nobody wait for the peer."""
         self.is_closing = True
         self._messages.end()
         self._is_over.set()
-
-    async def _close_stream(self) -> None:
-        with suppress(trio.BrokenResourceError):
-            await self._stream.aclose()
+        self._reading.cancel()
 
     # ---- receiving
 
     async def run(self) -> None:
         """Handle what the peer sends, until the connection has ended or the peer is refused."""
-        with suppress(ConnectionClosedError, trio.BrokenResourceError, trio.ClosedResourceError):
+        with self._reading, suppress(ConnectionClosedError, trio.BrokenResourceError, trio.ClosedResourceError):
             await self._read()
         if not self._is_refused:  # else the close frame goes first
             self._end()
@@ -240,8 +251,6 @@ class WebSocket:
         self.is_closing = True
         if self._protocol.state is ConnectionState.REMOTE_CLOSING:
             await self._send(event.response())
-        self._end()
-        await self._close_stream()
         raise ConnectionClosedError
 
     async def _handle_message(self, event: BytesMessage | TextMessage) -> None:
