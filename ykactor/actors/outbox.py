@@ -236,6 +236,11 @@ class OutboxReader(Generic[E]):
         """True if no other session has replaced this one."""
         return self.outbox.reader is self
 
+    @property
+    def is_behind(self) -> bool:
+        """True if the session has not taken all messages, because they are not durable or it has not come to it."""
+        return self.outbox.sequence > self._cursor
+
     def finish(self) -> None:
         """``take`` returns the messages that are left, when they are durable, and then []."""
         self._is_finishing = True
@@ -287,6 +292,11 @@ class Requests:
         accepted = Accepted(next(self._numbers), request_id)
         self._open[accepted.number] = session
         return accepted
+
+    @property
+    def are_open(self) -> bool:
+        """True if a request has no answer yet."""
+        return bool(self._open)
 
     def answered(self, requests: Iterable[Accepted]) -> None:
         """The answers to these requests have just been posted; all become durable together."""

@@ -25,6 +25,10 @@ logger = logging.getLogger(__name__)
 
 #: What is received at once.
 _READ_BYTES = 2**16
+#: The pause after a read that brought little although earlier messages have no answer yet. Such a peer sends more, which then
+#: shares one turn of a partition: a turn costs as much as some asks.
+GATHER_S = 0.003
+_LITTLE_BYTES = 2**12
 #: Frames of one message: the largest one has them if each has 3 KiB.
 FRAMES_MAX = 2**13
 #: Of so many frames that come at once, other tasks run: they take about 1 ms.
@@ -61,6 +65,7 @@ class WebSocket:
         is_closing: True if nothing more can be sent: a close frame was sent or received, or the connection is broken.
         has_ended: True if nothing more is received.
         on_end: called from then on.
+        is_answering: True if the peer lacks answers to what it has sent.
     """
 
     def __init__(
@@ -75,6 +80,7 @@ class WebSocket:
     ) -> None:
         self.is_closing = self.has_ended = False
         self.on_end: Callable[[], object] = lambda: None
+        self.is_answering: Callable[[], bool] = lambda: False
         self._stream = stream
         self._protocol = protocol
         self._nursery = nursery
@@ -214,13 +220,17 @@ class WebSocket:
         self.on_end()
 
     async def _read(self) -> None:
+        gathers = False
         while True:
             for event in self._protocol.events():
                 await self._handle(event)
             await self._messages.drained()
+            if gathers:
+                await trio.sleep(GATHER_S)
             data = await self._stream.receive_some(_READ_BYTES)
             if not data:
                 return
+            gathers = len(data) < _LITTLE_BYTES and self.is_answering()
             self._protocol.receive_data(bytes(data))
 
     async def _handle(self, event: Event) -> None:

@@ -122,6 +122,10 @@ class Peer:
         await self.drop(SILENT, f"{_WANTED.get(self._path, 'no message')} came within {self._unused_s:g} s")
         raise ConnectionClosedError
 
+    def gather_while(self, is_answering: Callable[[], bool]) -> None:
+        """Let small messages gather that come while earlier ones have no answer, so that they share a turn (``GATHER_S``)."""
+        self._connection.is_answering = is_answering
+
     def settle(self) -> None:
         """The session is used for what it is there for: from now on it may wait for messages as long as it likes."""
         self._unused_until = self._unused.deadline = math.inf

@@ -114,6 +114,10 @@ class RequestHandler(Sender):
         self._is_stopping = True
         self._patience.cancel()
 
+    def is_answering(self) -> bool:
+        """True if the resource manager lacks answers to what it has sent so far."""
+        return self._open.are_open or self._reader.is_behind
+
     # ---- carrying out
 
     async def on_messages(self, messages: list[Received]) -> None:

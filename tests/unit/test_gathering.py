@@ -1,0 +1,66 @@
+"""Small messages of a peer that does not wait for answers gather before they are read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from wsproto.connection import Connection, ConnectionType
+from wsproto.events import TextMessage
+
+from ykactor.access.limits import Limits as AccessLimits
+from ykactor.surfaces.admission.session_limits import InputMemory
+from ykactor.surfaces.sessions.connection import GATHER_S, WebSocket
+
+MS = 0.001
+COUNT = 60
+
+
+class Unlimited:
+    """Limits of a session that refuse nothing."""
+
+    path = "/v1/rm"
+
+    def refusal(self, _: int) -> str:
+        return ""
+
+
+async def delays(sizes: list[int], *, is_answering: bool) -> list[list[float]]:
+    """Send a message of each size, one every ms; the seconds that each waited, by the reads with which they came."""
+    near, far = trio.testing.memory_stream_pair()
+    client, taken = Connection(ConnectionType.CLIENT), list[list[float]]()
+    async with trio.open_nursery() as nursery:
+        limits: Any = Unlimited()
+        memory = InputMemory(AccessLimits)
+        socket = WebSocket(near, Connection(ConnectionType.SERVER), nursery, limits=limits, memory=memory, close_s=1.0)
+        socket.is_answering = lambda: is_answering
+        nursery.start_soon(socket.run)
+        nursery.start_soon(_send, far, client, sizes)
+        while sum(map(len, taken)) < len(sizes):
+            messages, _ = await socket.get_messages(64)
+            now_s = trio.current_time()
+            taken.append([now_s - float(str(message.content).strip()) for message in messages])
+        nursery.cancel_scope.cancel()
+    return taken
+
+
+async def _send(stream: trio.abc.SendStream, client: Connection, sizes: list[int]) -> None:
+    for size in sizes:
+        await trio.sleep(MS)
+        await stream.send_all(client.send(TextMessage(data=str(trio.current_time()).ljust(size))))
+
+
+async def test_messages_before_answers_come_together(autojump_clock: trio.testing.MockClock) -> None:
+    """The first is read at once; what follows while it has no answer waits for at most ``GATHER_S``, and comes together."""
+    taken = await delays([20] * COUNT, is_answering=True)
+    assert taken[0] == [0.0]
+    assert max(map(max, taken)) <= GATHER_S + 1e-9
+    assert len(taken) <= COUNT * MS / GATHER_S + 2
+
+
+@pytest.mark.parametrize(("size", "is_answering"), [(20, False), (2**13, True)], ids=["answered", "large"])
+async def test_others_are_read_at_once(size: int, is_answering: bool, autojump_clock: trio.testing.MockClock) -> None:
+    """A peer that has got all answers waits for nothing, as one that sends its next message then; nor does a large message."""
+    assert await delays([size] * COUNT, is_answering=is_answering) == [[0.0]] * COUNT
