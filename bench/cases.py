@@ -43,7 +43,7 @@ _REPLICATED = replicas.Replicated(SMALL.workload(16_000), each=100, rounds=2)
 _LONG = Workload(nodes=1_000, leaves=2, applications=2, asks_each=25_000)
 _JOBS = jobs.Short(jobs=300, single=30)
 _ONE_BY_ONE = journal.OneByOne(nodes=1_000, asks=2_000)
-_DELAYED = replicas.Delayed(SMALL.workload(16_000), each=100, paced=SMALL.workload(5_000))
+_DELAYED = replicas.Delayed(SMALL.workload(16_000), each=100, paced=SMALL.workload(5_000), read=SMALL.workload(10_000))
 _GREEDY = replicas.Greedy(_REPLICATED, loops=4)
 _STANDING = replicas.Standing(journal.OneByOne(nodes=500, asks=1_000), rounds=2)
 #: By the number of running allocations.

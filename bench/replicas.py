@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -129,25 +129,29 @@ class Delayed(Struct, frozen=True):
     Attributes:
         bulk: asks that are sent as fast as the socket takes them, ``each`` in a message, and as much as paced ones.
         paced: asks that arrive evenly, 1,000 in a second, one in a message.
+        read: such asks while four readers ask the replica for everything again and again: of the REST API, and one for snapshots.
     """
 
     bulk: Workload
     each: int
     paced: Workload
+    read: Workload
 
 
 async def lag(delayed: Delayed) -> Samples:
     """The ms by which a follower of a replica has each event after a follower of the daemon; both are in this process."""
     samples: Samples = {}
-    for name, workload, sending in (
-        ("paced", delayed.paced, Sending(1, 0.001)),
-        ("bulk", delayed.bulk, Sending(delayed.each)),
+    for name, workload, sending, is_read in (
+        ("paced", delayed.paced, Sending(1, 0.001), False),
+        ("bulk", delayed.bulk, Sending(delayed.each), False),
+        ("read", delayed.read, Sending(1, 0.001), True),
     ):
         arrivals = _Arrivals({}, {})
-        await place(workload, sending, has_journal=True, beside=partial(_followed, arrivals))
+        await place(workload, sending, has_journal=True, beside=partial(_followed, arrivals, is_read))
         both = arrivals.at_daemon.keys() & arrivals.at_replica.keys()
         behind_ms = sorted((arrivals.at_replica[number] - arrivals.at_daemon[number]) * 1e3 for number in both)
         samples |= {f"{name}_p{percent}_ms": [behind_ms[len(behind_ms) * percent // 100]] for percent in (50, 99)}
+        samples[f"{name}_max_ms"] = [behind_ms[-1]]
     return samples
 
 
@@ -159,9 +163,12 @@ class _Arrivals(NamedTuple):
 
 
 @asynccontextmanager
-async def _followed(arrivals: _Arrivals, url: str, _: int) -> AsyncIterator[None]:
+async def _followed(arrivals: _Arrivals, is_read: bool, url: str, _: int) -> AsyncIterator[None]:
     """Followers of a daemon and of its replica, until the replica has told all that the daemon has."""
-    async with _serving_replica(url) as replica, trio.open_nursery() as nursery:
+    async with _serving_replica(url) as replica, AsyncExitStack() as stack, trio.open_nursery() as nursery:
+        if is_read:
+            await stack.enter_async_context(_reading(replica, 3))
+            await stack.enter_async_context(python_process("bench.snapshots", replica.ws))
         for address, seen in ((url, arrivals.at_daemon), (replica.ws, arrivals.at_replica)):
             await nursery.start(_note, address, seen)
         yield
@@ -203,12 +210,14 @@ async def greedy(asked: Greedy) -> Samples:
 
 @asynccontextmanager
 async def _read_again_and_again(loops: int, url: str, _: int) -> AsyncIterator[None]:
-    async with _serving_replica(url) as replica, AsyncExitStack() as stack:
-        port = replica.http.rpartition(":")[2]
-        if loops:
-            arguments = ("bench.rest_readers", port, "0", str(loops), str(perf_counter()), "3600", "1")
-            await stack.enter_async_context(python_process(*arguments, stdout=subprocess.DEVNULL))
+    async with _serving_replica(url) as replica, _reading(replica, loops) if loops else nullcontext():
         yield
+
+
+def _reading(replica: _Addresses, loops: int) -> AbstractAsyncContextManager[object]:
+    """A process with so many readers that ask the REST API for everything again and again."""
+    arguments = ("bench.rest_readers", replica.http.rpartition(":")[2], "0", str(loops), str(perf_counter()), "3600", "1")
+    return python_process(*arguments, stdout=subprocess.DEVNULL)
 
 
 class _Addresses(NamedTuple):

@@ -56,6 +56,7 @@ _TARGETS: dict[tuple[str, str], Target] = {
     ("no-victims", "decision_ms"): Target(20.0),
     ("replica-lag", "paced_p50_ms"): Target(5.0),
     ("replica-lag", "bulk_p99_ms"): Target(250.0),
+    ("replica-lag", "read_max_ms"): Target(250.0),
     ("replica-readers", "read_ratio"): Target(1.25),
     ("standby", "p50_ratio"): Target(2.2),
     ("replica", "stream_ratio"): Target(1.1),

@@ -251,6 +251,25 @@ async def test_an_event_of_a_large_turn_ends_the_wait(autojump_clock: MockClock,
     assert w.numbers[-1] == 2 + count
 
 
+async def test_readers_do_not_hold_up_turns_that_have_come(autojump_clock: MockClock, w: World) -> None:
+    """Others have the loop now and then, not after each message: each of four readers may take some ms of it then."""
+    rounds, count = 0, 500
+
+    async def read() -> None:
+        nonlocal rounds
+        while True:
+            await trio.lowlevel.checkpoint()
+            rounds += 1
+
+    await w.handle(Daemon().hello(), past(1, 2))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read)
+        await w.handle(*(audited(number) for number in range(3, 3 + count)))
+        nursery.cancel_scope.cancel()
+    assert w.numbers[-1] == 2 + count
+    assert rounds < count / 10
+
+
 async def test_a_partition_that_ends_as_soon_as_it_is_copied(w: World) -> None:
     """It may have left the configuration before anybody could read its copy, or its next base may be there; others go on."""
     daemon = Daemon()

@@ -3,7 +3,7 @@
 import errno
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import cast
 from urllib.parse import SplitResult, urlsplit
 
@@ -115,6 +115,7 @@ async def _opened(
                 message_queue_size=_WAITING_OF.get(path, WAITING_MAX),
                 **_LIMITS,
             )
+            connection._send_channel = _Waiting(connection._send_channel)  # type: ignore[assignment]
             with trio.fail_after(CONNECT_S):
                 nursery.start_soon(_read, connection)
                 await connection._open_handshake.wait()
@@ -165,6 +166,22 @@ class _Timed(trio.abc.ReceiveStream):
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+class _Waiting(trio.abc.SendChannel[str | bytes]):
+    """The messages that wait to be read. To add one is no checkpoint while there is room: many may have come at once."""
+
+    def __init__(self, channel: trio.MemorySendChannel[str | bytes]) -> None:
+        self._channel = channel
+
+    async def send(self, value: str | bytes) -> None:
+        try:
+            self._channel.send_nowait(value)
+        except trio.WouldBlock:
+            await self._channel.send(value)
+
+    async def aclose(self) -> None:
+        await self._channel.aclose()
 
 
 async def _read(connection: WebSocketConnection) -> None:
@@ -272,6 +289,16 @@ class MessageStream:
             return await self._connection.get_message()
         except ConnectionClosed as closed:
             raise _closed(closed) from None
+
+    async def receive_all(self, size: int) -> list[str | bytes]:
+        """Wait for a message, and take those that have come after it, until they have ``size`` bytes together."""
+        messages = [await self.receive()]
+        left = size - len(messages[0])
+        with suppress(trio.WouldBlock, trio.EndOfChannel, trio.ClosedResourceError):
+            while left > 0:
+                messages.append(self._connection._recv_channel.receive_nowait())
+                left -= len(messages[-1])
+        return messages
 
     async def receive_response(self) -> si.Response:
         """The next message to a resource manager or an operator."""

@@ -11,6 +11,7 @@ import trio
 
 from ykactor.actors.clock import system_ns
 from ykactor.actors.commands import PastEvents, Publication
+from ykactor.actors.mailbox import Held
 from ykactor.actors.pauses import checkpoint, drive
 from ykactor.client.connection import MessageStream, open_connection
 from ykactor.client.errors import Disconnected
@@ -46,10 +47,13 @@ WITHIN_S = 3600.0
 #: The first and the longest pause before another attempt to connect.
 PAUSE_FIRST_S = 0.2
 PAUSE_MAX_S = 10.0
-#: Turns are run for so long before readers of copies have their turn.
+#: Turns are run for so long before other tasks run, each of which may take some ms, and for so long before copies may be read.
+REST_S = 0.01
 SLICE_S = 0.05
 #: Frames with more bytes are decompressed in a thread.
 _LARGE_BYTES = 2**16
+#: Frames that have come are handled together, up to so many bytes.
+_TAKEN_BYTES = 2**20
 #: Of a mismatch, characters in the log.
 _REASON_MAX = 20_000
 
@@ -115,26 +119,28 @@ class Following:
         async with open_connection(self._replica.url, TURNS_PATH, login=self._login, subprotocols=[MSGPACK.name]) as connection:
             stream = MessageStream(connection, MSGPACK)
             while True:
-                data = await stream.receive()
-                assert isinstance(data, bytes), "the subprotocol is msgpack"
-                if len(data) > _LARGE_BYTES:
-                    await self.handle(await trio.to_thread.run_sync(unpacked, data), stream)
-                else:
-                    await self.handle(unpacked(data), stream)
+                messages = list[TurnMessage]()
+                for data in await stream.receive_all(_TAKEN_BYTES):
+                    assert isinstance(data, bytes), "the subprotocol is msgpack"
+                    is_large = len(data) > _LARGE_BYTES
+                    messages += await trio.to_thread.run_sync(unpacked, data) if is_large else unpacked(data)
+                await self.handle(messages, stream)
 
     async def handle(self, messages: Sequence[TurnMessage], stream: MessageStream) -> None:
-        """Handle what has come, in slices: others run between messages, and readers of copies between slices."""
+        """Handle what has come, in slices, between which copies may be read."""
         left = deque(messages)
         while left:
             if isinstance(base := left[0], Base):
                 left.popleft()
                 await self._begin(base)
                 continue
-            async with self._feed.still, self._copies.reading:
-                ends_s = trio.current_time() + SLICE_S
+            async with Held(self._feed.still), Held(self._copies.reading):
+                rests_s, ends_s = trio.current_time() + REST_S, trio.current_time() + SLICE_S
                 while left and not isinstance(left[0], Base) and trio.current_time() < ends_s:
                     await self._handle(left.popleft(), stream)
-                    await checkpoint()
+                    if trio.current_time() >= rests_s:
+                        await checkpoint()
+                        rests_s = trio.current_time() + REST_S
         await self._newest_event()  # the feed takes a large turn in parts
         self._replica.grown.unpark_all()
 
