@@ -12,10 +12,12 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from ykactor.access.model import Role
 from ykactor.actors.standbys import Settings, Standbys
 from ykactor.journal import schema
 from ykactor.journal.stream import Join, ToDaemon, encode
 from ykactor.journal.terms import GENERATION, Beginning, Term, Terms
+from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.sessions import journal_session as module
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.journal_session import JournalSession
@@ -56,7 +58,7 @@ class Gateway:
 
 
 def session_of(peer: Peer, gateway: Gateway, standbys: Standbys) -> JournalSession:
-    return JournalSession(cast("Any", peer), cast("Any", gateway), standbys)
+    return JournalSession(cast("Any", peer), cast("Any", gateway), standbys, Caller(Role.REPLICA, "10.0.0.2:41822"))
 
 
 @pytest.mark.parametrize("version", [schema.VERSION, schema.VERSION + 1])

@@ -13,6 +13,7 @@ from memorystore import MemoryStore
 from ykactor.actors import standbys as module
 from ykactor.actors.journal import Journal
 from ykactor.actors.standbys import Missed, Settings, Standbys
+from ykactor.core.values.times import S_NS, utc_text
 from ykactor.journal.terms import Beginning, Term
 from ykactor.journal.transaction import Batch, Transaction
 from ykactor.surfaces.daemon.reports import tell_of_standbys
@@ -61,7 +62,7 @@ class World:
     def __init__(self, standbys: Standbys) -> None:
         self.standbys = standbys
         self.store = NumberedStore(standbys)
-        self.journal = Journal(self.store, lambda _: b"[]", lambda: 0, standbys=standbys)
+        self.journal = Journal(self.store, lambda _: b"[]", lambda: S_NS, standbys=standbys)
         self.shown = Shown()
         self._last = 0
 
@@ -88,9 +89,16 @@ async def test_nothing_is_told_before_the_standby_has_it(autojump_clock: trio.ab
     await world.has_shown(number)
 
 
-@pytest.mark.parametrize("connected", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("connected", "lack"),
+    [
+        (0, "no standby, expected 3: none is connected"),
+        (1, "1 standby, expected 3: 1 is connected"),
+        (2, "2 standbys, expected 3: 2 are connected"),
+    ],
+)
 async def test_without_enough_standbys_nothing_is_told(
-    autojump_clock: trio.abc.Clock, nursery: trio.Nursery, connected: int
+    autojump_clock: trio.abc.Clock, nursery: trio.Nursery, connected: int, lack: str
 ) -> None:
     """After the time that they are waited for, the journal is stalled with the reason, until there are enough."""
     world = World(standbys_of(3))
@@ -103,12 +111,38 @@ async def test_without_enough_standbys_nothing_is_told(
     await trio.sleep(100 * WAIT_S)
     assert world.shown.number == 0
     assert world.journal.stalled is not None
-    assert world.journal.stalled.reason == f"transaction 1 is on {connected} standbys, expected 3: {connected} are connected"
+    assert world.journal.stalled.reason == f"transaction 1 is on {lack}"
+    status = world.standbys.status()
+    assert status.problem == f"tells nobody anything since {utc_text(status.alone_since)}: {world.journal.stalled.reason}"
     for _ in range(3 - connected):
         world.standbys.told(world.standbys.join(0), 1)
     await world.has_shown(number)
     assert world.journal.stalled is None
+    assert world.standbys.status().problem == ""
     assert len(world.store.batches) == 1
+
+
+async def test_each_standby_is_told_with_how_far_it_is(autojump_clock: trio.abc.Clock, nursery: trio.Nursery) -> None:
+    """What a standby lacks is counted, and its age is that of the oldest of it; it counts if it lacks nothing."""
+    world = World(standbys_of(1))
+    first = world.standbys.join(0, "one", "10.0.0.1:1111")
+    slow = world.standbys.join(0, "two", "[::1]:2222")
+    nursery.start_soon(world.journal.run)
+    for number in range(1, 4):
+        world.add()
+        await trio.sleep(1)
+        world.standbys.told(first, number)
+    world.standbys.told(slow, 1)
+    shown = world.standbys.status().connected
+    assert [(each.name, each.host, each.transaction, each.behind, each.counts) for each in shown] == [
+        ("one", "10.0.0.1", 3, 0, True),
+        ("two", "[::1]", 1, 2, False),
+    ]
+    assert shown[0].behind_seconds == 0
+    assert shown[1].behind_seconds == pytest.approx(2, abs=0.1)
+    assert str(shown[1]).startswith("two at [::1]:2222 has transaction 1 on its disk, 2 behind, for ")
+    world.standbys.leave(first)
+    assert [each.name for each in world.standbys.status().connected] == ["two"]
 
 
 async def test_it_goes_on_alone_and_waits_again_when_a_standby_has_everything(
@@ -241,7 +275,7 @@ async def test_what_changes_during_a_slow_audit_is_told_after_it(autojump_clock:
     await trio.sleep(1)
     world.standbys.join(1)
     await trio.sleep(60)
-    assert told == ["alone: transaction 1 is on 0 standbys, expected 1: 0 are connected", "1 standbys"]
+    assert told == ["alone: transaction 1 is on no standby, expected 1: none is connected", "1 standby"]
 
 
 async def test_a_hand_over_does_not_wait_for_a_full_disk(autojump_clock: trio.abc.Clock, nursery: trio.Nursery) -> None:

@@ -193,6 +193,10 @@ class FakeDaemon:
         return self.outboxes.registration
 
     @property
+    def standbys_status(self) -> None:
+        return None
+
+    @property
     def waits(self) -> str:
         return ""
 

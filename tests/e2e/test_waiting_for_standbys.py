@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,10 +14,13 @@ import trio
 from daemon import RunningDaemon, application, next_event, node, real_daemon, run_command, status_of
 from test_standby import RunningStandby, assert_same, newest, standby_of
 
-from ykactor.client import connect, follow
+from ykactor.client import Disconnected, connect, follow
 from ykactor.journal.reading import Reader
 from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.views.top import frame
 from ykactor.wire.si import messages as si
+
+LETS_NOBODY_IN = "this daemon lets nobody in before its standbys have everything: transaction"
 
 
 class Both:
@@ -78,7 +83,7 @@ async def test_without_the_standby_nothing_is_acknowledged(tmp_path: Path) -> No
             nursery.start_soon(ask)
             await told.wait()
             assert statuses[0].writable is False
-            assert "is on 0 standbys, expected 1: 0 are connected" in statuses[0].reason
+            assert "is on no standby, expected 1: none is connected" in statuses[0].reason
             assert not answered.is_set()
             async with both.standby():
                 await answered.wait()
@@ -92,19 +97,50 @@ async def test_it_goes_on_alone_if_it_is_told_to(tmp_path: Path) -> None:
     async with both.daemon(http="127.0.0.1:0") as daemon, connect(daemon.url, rm_id="rm-1") as rm:
         await rm.request(node("n1"))
         reason = (await daemon.wait_logged("without_standbys"))["reason"]
-        assert "is on 0 standbys, expected 1: 0 are connected" in reason
+        assert "is on no standby, expected 1: none is connected" in reason
         assert await status_of(daemon.http, "/readyz") == 200
-        assert "goes on alone: transaction" in (await run_command("health", "--url", daemon.url, expect=exit_codes.FAILED))[0]
+        assert "goes on alone since 20" in (await run_command("health", "--url", daemon.url, expect=exit_codes.FAILED))[0]
         async with follow(daemon.url, from_=0) as events:
             told = await next_event(events, "AUDIT_STANDBY")
-            assert (told.object_id, "1 standbys -> alone: transaction" in told.message) == ("journal.db", True)
+            assert (told.object_id, "1 standby -> alone: transaction" in told.message) == ("journal.db", True)
             async with both.standby():
                 await daemon.wait_logged("with_standbys")
                 told = await next_event(events, "AUDIT_STANDBY")
-                assert "alone -> 1 standbys" in told.message
+                assert "alone -> 1 standby" in told.message
                 await run_command("health", "--url", daemon.url)
                 await rm.request(node("n2"))
                 assert nodes_of(both.ours) == {"n1", "n2"}
+
+
+async def test_each_standby_is_shown_by_name(tmp_path: Path) -> None:
+    """Health for people and programs, the REST API, metrics and ``top`` name the standby, and say when it is gone."""
+    both, socket = Both(tmp_path, "--standbys-wait", "1s", "--without-standby", "go-on"), tmp_path / "http"
+    async with both.standby() as standby, both.daemon(http=f"unix:{socket}") as daemon, connect(both.url, rm_id="rm-1") as rm:
+        await rm.request(node("n1"))
+        sentence = rf"anybody at unix uid {os.getuid()} has transaction \d+ on its disk, the newest"
+        assert re.search(sentence, (await run_command("health", "--url", both.url))[0])
+        (shown,) = json.loads((await run_command("health", "--url", both.url, "-o", "json"))[0])["standbys"]["connected"]
+        assert (shown["transaction"], shown["behind"], shown["counts"]) == (newest(both.ours), 0, True)
+        assert re.search(sentence, (await answer_of(socket, "/ws/v1/scheduler/healthcheck"))[2])
+        labels = f'{{standby="anybody",host="unix uid {os.getuid()}"}}'
+        metrics = (await answer_of(socket, "/ws/v1/metrics"))[2]
+        assert f"ykactor_standby_counts{labels} 1\n" in metrics
+        assert f"ykactor_standby_behind_transactions{labels} 0\n" in metrics
+        assert "ykactor_standbys_missed_timestamp_seconds 0.0\n" in metrics
+        assert re.match(f"Standby {sentence}", (await top_of(both.url))[0])
+        await standby.kill()
+        await rm.request(node("n2"))
+        await daemon.wait_logged("without_standbys")
+        assert "Standbys: goes on alone since " in (await top_of(both.url))[0]
+        assert "anybody at unix" not in (await run_command("health", "--url", both.url, expect=exit_codes.FAILED))[0]
+
+
+async def top_of(url: str) -> list[str]:
+    """The lines that ``top`` draws."""
+    async with follow(url, from_="snapshot") as messages:
+        snapshot = await anext(messages)
+    assert isinstance(snapshot, si.Snapshot)
+    return frame(snapshot, 24)
 
 
 async def test_what_was_recovered_is_told_when_the_standby_has_it(tmp_path: Path) -> None:
@@ -115,25 +151,19 @@ async def test_what_was_recovered_is_told_when_the_standby_has_it(tmp_path: Path
         alone.process.kill()
         await alone.process.wait()
     number = newest(both.theirs)
-    async with trio.open_nursery() as nursery:
-        listening = await nursery.start(_listen, both)
-        follower = trio.Event()
-
-        async def look() -> None:
-            async with follow(both.url, from_="snapshot") as messages:
-                await anext(messages)
-            assert newest(both.ours) > number
-            follower.set()
-
-        nursery.start_soon(look)
-        await listening.wait_logged("waits_for_standbys")
-        assert not follower.is_set()
+    async with both.daemon(is_waited_for=False) as daemon:
+        await daemon.wait_logged("waits_for_standbys")
+        with pytest.raises(Disconnected, match=LETS_NOBODY_IN):
+            await look(both)
         async with both.standby():
-            await follower.wait()
-        nursery.cancel_scope.cancel()
+            await daemon.wait_logged("daemon_started")
+            await look(both)
+            assert newest(both.ours) > number
 
 
-LETS_NOBODY_IN = "this daemon lets nobody in before its standbys have everything: transaction"
+async def look(both: Both) -> None:
+    async with follow(both.url, from_="snapshot") as messages:
+        await anext(messages)
 
 
 async def test_clients_of_a_daemon_that_begins_are_told_that_it_waits(tmp_path: Path) -> None:
@@ -172,12 +202,6 @@ async def answer_of(socket: Path, path: str) -> tuple[int, str, str]:
     first, *lines = head.splitlines()
     headers = dict(line.lower().split(": ", 1) for line in lines)
     return int(first.split()[1]), headers.get("retry-after", ""), body
-
-
-async def _listen(both: Both, *, task_status: trio.TaskStatus[RunningDaemon]) -> None:
-    async with both.daemon(is_waited_for=False) as daemon:
-        task_status.started(daemon)
-        await trio.sleep_forever()
 
 
 async def test_a_daemon_that_waits_can_be_stopped(tmp_path: Path) -> None:

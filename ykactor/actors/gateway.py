@@ -16,7 +16,7 @@ from ykactor.actors.standbys import Standbys
 from ykactor.actors.turn_stream import TurnStream
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import SchedulerConfig
-from ykactor.core.inspection.process_status import Registration
+from ykactor.core.inspection.process_status import Registration, StandbysStatus
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import PartitionName
@@ -76,6 +76,10 @@ class ReadGateway(Protocol):
     @property
     def registration(self) -> Registration | None:
         """The resource manager that is registered; None if none is."""
+
+    @property
+    def standbys_status(self) -> StandbysStatus | None:
+        """The standbys of a daemon; None if there can be none."""
 
     def standing(self, partition: PartitionName) -> Standing:
         """The state of a partition, and since when."""

@@ -158,7 +158,7 @@ class Confirming(Protocol):
     def not_committed(self) -> None:
         """Tell that a commit has failed."""
 
-    async def confirmed(self, stall: Callable[[str], None]) -> None:
+    async def confirmed(self, stall: Callable[[str], None], now_ns: Callable[[], int]) -> None:
         """Return when what was committed is durable; ``stall`` is called with a sentence if that takes longer than it should."""
 
 
@@ -489,7 +489,7 @@ class Journal:
             else:
                 break
         if self._standbys is not None and self._standbys.committed():
-            await self._standbys.confirmed(lambda reason: self._stall(reason, self._now_ns()))
+            await self._standbys.confirmed(lambda reason: self._stall(reason, self._now_ns()), self._now_ns)
         self._resume()
 
     async def _tidy(self) -> None:

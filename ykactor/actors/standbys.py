@@ -14,6 +14,7 @@ from pathlib import Path
 import trio
 from msgspec import Struct, structs
 
+from ykactor.core.inspection.process_status import StandbysStatus, StandbyStatus
 from ykactor.journal.errors import NotWrittenError
 from ykactor.journal.terms import Beginning, Terms
 from ykactor.journal.transaction import Transaction
@@ -47,10 +48,15 @@ class Standby:
 
     Attributes:
         number: the newest transaction that it has on its disk.
+        name, origin: as of ``StandbyStatus``.
+        complete_s: when it had everything, of trio's clock; at first when it has joined.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, name: str, origin: str) -> None:
         self.number = number
+        self.name = name
+        self.origin = origin
+        self.complete_s = trio.current_time()
 
 
 class Standbys:
@@ -66,6 +72,7 @@ class Standbys:
         copying: held while a standby is sent a copy: there is one at a time.
         copier: of the thread that makes a copy, also when the standby has gone meanwhile.
         is_alone: whether it goes on without the standbys that it wants.
+        alone_since_ns: since when it does, or is stalled because of them; 0 if enough have everything.
     """
 
     def __init__(self, directory: Path, number: int, beginnings: list[Beginning], settings: Settings) -> None:
@@ -76,11 +83,13 @@ class Standbys:
         self.copying = trio.Lock()
         self.copier = trio.CapacityLimiter(1)
         self.is_alone = False
-        self._joined: set[Standby] = set()
+        self.alone_since_ns = 0
+        self._joined: dict[Standby, None] = {}
         #: What the thread that commits has written since the last call of ``committed``.
         self._written: deque[tuple[int, bytes | None]] = deque()
-        #: The newest transactions, the last of which is ``number``.
+        #: The newest transactions, the last of which is ``number``; and when each was committed, of trio's clock.
         self._kept: deque[bytes] = deque()
+        self._kept_s: deque[float] = deque()
         self._kept_bytes = 0
         self._grown = trio.Event()
         self._confirmed = trio.Event()
@@ -122,18 +131,21 @@ class Standbys:
         """Keep the newest transaction; None: it has none for standbys."""
         if data is None:
             self._kept.clear()
+            self._kept_s.clear()
             self._kept_bytes = 0
             return
         self._kept.append(data)
+        self._kept_s.append(trio.current_time())
         self._kept_bytes += len(data)
         while self._kept_bytes > KEPT_BYTES_MAX and len(self._kept) > 1:
             self._kept_bytes -= len(self._kept.popleft())
+            self._kept_s.popleft()
 
     def _lacks(self) -> int:
         """The number of wanted standbys that do not have the newest transaction."""
         return self.settings.wanted - sum(1 for standby in self._joined if standby.number >= self.number)
 
-    async def confirmed(self, stall: Callable[[str], None]) -> None:
+    async def confirmed(self, stall: Callable[[str], None], now_ns: Callable[[], int]) -> None:
         """Wait until enough standbys have the newest transaction, or the daemon goes on alone.
 
         Args:
@@ -142,6 +154,7 @@ class Standbys:
         with trio.move_on_after(self.settings.wait_s):
             await self._enough()
             return
+        self.alone_since_ns = now_ns()
         if self.settings.goes_on:
             self._set_alone(is_alone=True)
             return
@@ -154,11 +167,35 @@ class Standbys:
 
     def lack(self) -> str:
         """The sentence that says which standbys are missing."""
-        wanted, connected = self.settings.wanted, len(self._joined)
-        found = wanted - self._lacks()
-        return f"transaction {self.number} is on {found} standbys, expected {wanted}: {connected} are connected"
+        return self.status().lack
+
+    def status(self) -> StandbysStatus:
+        """All standbys that are connected."""
+        return StandbysStatus(
+            wanted=self.settings.wanted,
+            transaction=self.number,
+            alone_since=self.alone_since_ns,
+            goes_on=self.settings.goes_on,
+            connected=[self._status_of(standby) for standby in self._joined],
+        )
+
+    def _status_of(self, standby: Standby) -> StandbyStatus:
+        behind = self.number - standby.number
+        since_s = trio.current_time()
+        if behind:
+            since_s = self._kept_s[-behind] if behind <= len(self._kept_s) else standby.complete_s
+        return StandbyStatus(
+            name=standby.name,
+            origin=standby.origin,
+            transaction=standby.number,
+            behind=behind,
+            behind_seconds=round(trio.current_time() - since_s, 3),
+            counts=not behind,
+        )
 
     def _set_alone(self, *, is_alone: bool) -> None:
+        if not is_alone:
+            self.alone_since_ns = 0
         if self.is_alone != is_alone:
             self.is_alone = is_alone
             self._alone_changed.set()
@@ -171,7 +208,7 @@ class Standbys:
     def hand_over(self) -> None:
         """Tell nobody anything more that no standby has: one of them takes over."""
         self.settings = structs.replace(self.settings, wanted=max(1, self.settings.wanted), goes_on=False)
-        self.is_alone = False
+        self._set_alone(is_alone=False)
 
     async def end(self) -> None:
         """Let no other commit begin, and wait for the one that is under way."""
@@ -181,22 +218,24 @@ class Standbys:
 
     # ---- for the sessions of standbys
 
-    def join(self, number: int) -> Standby:
+    def join(self, number: int, name: str = "", origin: str = "") -> Standby:
         """A standby that has the transactions up to this number: from now on those that are committed are kept for it."""
-        standby = Standby(number)
-        self._joined.add(standby)
+        standby = Standby(number, name, origin)
+        self._joined[standby] = None
         self.told(standby, number)
         return standby
 
     def leave(self, standby: Standby) -> None:
         """Forget a standby."""
-        self._joined.discard(standby)
+        self._joined.pop(standby, None)
         if not self._joined and not self.settings.wanted:
             self._keep(None)
 
     def told(self, standby: Standby, number: int) -> None:
         """The standby has told that it has the transactions up to this number on its disk."""
         standby.number = number
+        if number >= self.number:
+            standby.complete_s = trio.current_time()
         if self._lacks() <= 0:
             self._confirmed.set()
             self._confirmed = trio.Event()

@@ -31,7 +31,7 @@ from ykactor.actors.supervision import Supervisor
 from ykactor.actors.turn_stream import TurnStream
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
-from ykactor.core.inspection.process_status import Registration
+from ykactor.core.inspection.process_status import Registration, StandbysStatus
 from ykactor.core.messages.facts import ConfigurationChanged, Fact
 from ykactor.core.messages.submissions import RefuseConfig, Reset, Submission
 from ykactor.core.objects.registry import Registry
@@ -45,8 +45,8 @@ from ykactor.surfaces.daemon.reloading import QueueFile, ReadConfig, Reloading, 
 from ykactor.surfaces.daemon.reports import (
     Incidents,
     JournalLog,
-    check_of_standbys,
     checks_of_files,
+    checks_of_standbys,
     log_cycle,
     log_no_base,
     log_stopped,
@@ -261,7 +261,7 @@ class Daemon:
             log_event(log, logging.WARNING, "reload_ignored", reason="the daemon has no file to read again")
 
     def _other_checks(self) -> list[Check]:
-        return [*checks_of_files(self._watchers()), *check_of_standbys(self.standbys)]
+        return [*checks_of_files(self._watchers()), *checks_of_standbys(self.standbys)]
 
     def _watchers(self) -> list[FileWatcher]:
         return [watcher for watcher in (self._access, self._tls, self._queue_file.watcher) if watcher is not None]
@@ -269,6 +269,11 @@ class Daemon:
     def queue_paths(self, partition: PartitionName) -> list[str]:
         """The paths of all queues of a partition (``Gateway.queue_paths``)."""
         return [*self.registry(partition).queues]
+
+    @property
+    def standbys_status(self) -> StandbysStatus | None:
+        """The standbys of the journal (``ReadGateway.standbys_status``)."""
+        return None if self.standbys is None else self.standbys.status()
 
     @property
     def waits(self) -> str:

@@ -28,6 +28,7 @@ from ykactor.core.messages.kinds import Consequence
 from ykactor.core.turn.scheduler import Cycle
 from ykactor.core.turn.turn import Cause
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.words import plural
 from ykactor.journal import schema
 from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.files.regular import write_private
@@ -71,18 +72,21 @@ def checks_of_files(watchers: Iterable[FileWatcher]) -> list[Check]:
     return [Check("Files", _IN_FORCE, "; ".join(told))] if problems else []
 
 
-def check_of_standbys(standbys: Standbys | None) -> list[Check]:
-    """The check that as many standbys as wanted have what is told; none if none is wanted."""
-    if standbys is None or not standbys.settings.wanted:
+def checks_of_standbys(standbys: Standbys | None) -> list[Check]:
+    """The check that as many standbys as wanted have what is told, and one line for each that is connected."""
+    if standbys is None:
         return []
-    problem = f"goes on alone: {standbys.lack()}" if standbys.is_alone else ""
-    return [Check("Standbys", f"{standbys.settings.wanted} standbys have on their disks what is told", problem)]
+    status = standbys.status()
+    connected = [Check("Standby", str(standby), "") for standby in status.connected]
+    if not status.wanted:
+        return connected
+    return [Check("Standbys", f"what is told is on the disks of {plural(status.wanted, 'standby')}", status.problem), *connected]
 
 
 async def tell_of_standbys(standbys: Standbys, audit: Audit) -> None:
     """Log and audit that the daemon goes on without the standbys that it wants, and with them again, until cancelled."""
     path = standbys.directory / schema.NAME
-    wanted, was_alone = f"{standbys.settings.wanted} standbys", False
+    wanted, was_alone = plural(standbys.settings.wanted, "standby"), False
     while True:
         while standbys.is_alone == was_alone:
             await standbys.changed()

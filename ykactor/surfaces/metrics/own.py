@@ -16,6 +16,7 @@ from ykactor.actors.gateway import ReadGateway
 from ykactor.actors.journal import Journal
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.subscription import Subscription
+from ykactor.core.inspection.process_status import StandbysStatus
 from ykactor.core.messages.kinds import AboveMaxCause
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import S_NS
@@ -150,6 +151,22 @@ def _add_journal(to: Exposition, journal: Journal) -> None:
     if journal.tidied_ns is not None:
         tidied = to.gauge(f"{name}tidied_timestamp_seconds", "Unix time of the last checkpoint or deletion of old history.")
         tidied.add(journal.tidied_ns / S_NS)
+
+
+def add_standbys(to: Exposition, standbys: StandbysStatus) -> None:
+    """Add how far the standbys are; those of one identity on one machine are one, as far as the last of them."""
+    to.gauge("ykactor_standbys_wanted", "How many standbys have to have everything.").add(standbys.wanted)
+    alone = to.gauge("ykactor_standbys_missed_timestamp_seconds", "Unix time since when too few have everything; or 0.")
+    alone.add(standbys.alone_since / S_NS)
+    counts = to.gauge("ykactor_standby_counts", "1 if the standby has everything on its disk.")
+    behind = to.gauge("ykactor_standby_behind_transactions", "Transactions that the standby does not have.")
+    behind_s = to.gauge("ykactor_standby_behind_seconds", "The age of the oldest transaction that the standby does not have.")
+    last = sorted(standbys.connected, key=lambda standby: standby.behind)
+    for (name, host), standby in {(each.name, each.host): each for each in last}.items():
+        own = labels(standby=name, host=host)
+        counts.add(int(standby.counts), own)
+        behind.add(standby.behind, own)
+        behind_s.add(standby.behind_seconds, own)
 
 
 def add_loop(to: Exposition, loop: LoopHolds) -> None:

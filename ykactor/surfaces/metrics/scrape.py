@@ -57,6 +57,8 @@ def scrape(sources: Sources, figures: Sequence[PartitionFigures]) -> Steps[list[
     if len(figures) == len(sources.gateway.partitions):
         instruments.facts.queues.end_scrape(paths)
     own.add_actors(to, sources.gateway)
+    if (standbys := sources.gateway.standbys_status) is not None:
+        own.add_standbys(to, standbys)
     own.add_loop(to, instruments.loop)
     own.add_sessions(to, instruments.sessions)
     if sources.following is not None:

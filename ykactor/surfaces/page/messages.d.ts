@@ -11,6 +11,7 @@ export interface Snapshot {
     partitions: PartitionStatus[];
     cycles?: Record<string, Record<string, number>>;
     resourceManager?: RegisteredResourceManager | null;
+    standbys?: StandbysStatus;
 }
 
 export interface PartitionStatus {
@@ -181,6 +182,23 @@ export interface RegisteredResourceManager {
     since: number;
 }
 
+export interface StandbysStatus {
+    wanted: number;
+    transaction: number;
+    aloneSince: number;
+    goesOn: boolean;
+    connected: StandbyStatus[];
+}
+
+export interface StandbyStatus {
+    name: string;
+    origin: string;
+    transaction: number;
+    behind: number;
+    behindSeconds: number;
+    counts: boolean;
+}
+
 export interface Events {
     type: "Events";
     events: EventRecord[];
@@ -248,6 +266,7 @@ export interface Health {
     healthy: boolean;
     checks: HealthCheck[];
     resourceManager?: RegisteredResourceManager | null;
+    standbys?: StandbysStatus;
 }
 
 export interface HealthCheck {

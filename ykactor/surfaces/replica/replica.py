@@ -144,6 +144,10 @@ class Replica:
         return [*self.registry(partition).queues] if partition in self.copies.of else []
 
     @property
+    def standbys_status(self) -> None:
+        """Nothing: those of its daemon are not known here (``ReadGateway.standbys_status``)."""
+
+    @property
     def waits(self) -> str:
         """Nothing: a replica serves when its daemon has told what it is (``ReadGateway.waits``)."""
         return ""

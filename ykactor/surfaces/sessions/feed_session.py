@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 import trio
-from msgspec import UNSET, Raw, Struct, structs
+from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from ykactor.access import moments
 from ykactor.access.model import normal_queue
@@ -23,6 +23,7 @@ from ykactor.actors.subscription import Message, Missed, Reached, Subscription, 
 from ykactor.core.accounting.accounts import ALL_DAYS, Account, told
 from ykactor.core.inspection.accounting import Column, Sums, named, sums
 from ykactor.core.inspection.partition_status import PartitionStatus
+from ykactor.core.inspection.process_status import StandbysStatus
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName
@@ -193,7 +194,8 @@ class FeedSession:
                 checks = await self._gateway.health.checks()
                 shown = [si.HealthCheck(check.name, check.description, check.problem) for check in checks]
                 is_healthy = not any(check.problem for check in checks)
-                return si.Health(healthy=is_healthy, checks=shown, resource_manager=self._resource_manager())
+                answer = si.Health(healthy=is_healthy, checks=shown, resource_manager=self._resource_manager())
+                return structs.replace(answer, standbys=self._standbys())
         return await read_usage(self._gateway, self._view, request, self.peer.encoding.encode)
 
     async def _subscribe(self, request: si.Subscribe) -> Subscription | None:
@@ -273,7 +275,13 @@ class FeedSession:
         shown = si.Snapshot(sequence=snapshot.sequence, term=term, instance=term, partitions=partitions)
         if view is not None:
             return shown
-        return structs.replace(shown, cycles=snapshot.cycles, resource_manager=self._resource_manager())
+        manager, standbys = self._resource_manager(), self._standbys()
+        return structs.replace(shown, cycles=snapshot.cycles, resource_manager=manager, standbys=standbys)
+
+    def _standbys(self) -> StandbysStatus | UnsetType:
+        """The standbys of the daemon at present; ``UNSET`` if there can be none."""
+        found = self._gateway.standbys_status
+        return UNSET if found is None else found
 
     def _resource_manager(self) -> si.RegisteredResourceManager | None:
         """The resource manager that is registered at present; None if there is none."""

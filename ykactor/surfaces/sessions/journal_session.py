@@ -31,6 +31,7 @@ from ykactor.journal.stream import (
     from_standby,
     parts,
 )
+from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.files.state_dir import COPY_PREFIX
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.peer import STALLED, Peer
@@ -47,8 +48,9 @@ _COPIES_MAX = 2
 class JournalSession:
     """Sends transactions, whatever the subprotocol is, in the form of ``journal.stream``."""
 
-    def __init__(self, peer: Peer, gateway: Gateway, standbys: Standbys) -> None:
+    def __init__(self, peer: Peer, gateway: Gateway, standbys: Standbys, caller: Caller) -> None:
         self.peer = peer
+        self._caller = caller
         self._gateway = gateway
         self._standbys = standbys
         self._takes_over = False
@@ -79,7 +81,7 @@ class JournalSession:
         if reason := self._refusal(message):
             await self._send(Refused(reason))
             return
-        standby = self._standbys.join(message.number)
+        standby = self._standbys.join(message.number, self._caller.identity.name, self._caller.origin)
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._listen, standby, nursery.cancel_scope)

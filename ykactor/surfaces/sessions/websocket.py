@@ -141,7 +141,7 @@ class _Sessions(NamedTuple):
         if path == TURNS_PATH:
             return TurnsSession(peer, self.gateway)
         if path == JOURNAL_PATH and self.gateway.standbys is not None:
-            return JournalSession(peer, self.gateway, self.gateway.standbys)
+            return JournalSession(peer, self.gateway, self.gateway.standbys, caller)
         if path == OPERATOR_PATH:
             return OperatorSession(peer, self.gateway, self.configs, caller, self.audit)
         return ResourceManagerSession(peer, self.gateway, self.nursery, self.configs, self.memory, caller, self.audit)

@@ -150,12 +150,16 @@ def health(ctx: click.Context, showing: Showing) -> None:
 def checked(answer: si.Health) -> Printout:
     """All checks, and the resource manager."""
     rows = [structs.asdict(check) for check in answer.checks]
-    document = {"healthy": answer.healthy, "checks": rows, **resource_manager_row(answer)}
+    document = {"healthy": answer.healthy, "checks": rows, **resource_manager_row(answer), **_standbys_row(answer)}
 
     def lines(is_wide: bool) -> Iterable[str]:
         return chain(table(_COLUMNS, rows, is_wide), [""], lines_of(_RESOURCE_MANAGER, document, ())(is_wide))
 
     return Printout(document, [check.description for check in answer.checks], lines)
+
+
+def _standbys_row(answer: si.Health) -> Row:
+    return {} if answer.standbys is UNSET else {"standbys": to_builtins(answer.standbys)}
 
 
 # ---- numbers about scheduling

@@ -54,7 +54,7 @@ def command(daemon: Destination) -> None:
 
     The bar of a queue shows how much it uses of its quota, or of the cluster if it has none, and where its guarantee is; of the
     resource of which it uses the largest part. If there are more queues than lines, the busiest are shown. A first line says if
-    the resource manager is away.
+    the resource manager is away, and the next ones tell of standbys.
     """
     if not has_terminal():
         raise Refused("found no terminal, expected one: use ykactor queues --watch without one")
@@ -110,10 +110,19 @@ async def _refresh(live: Live, url: str, take: Take[si.Snapshot]) -> None:
 def frame(snapshot: si.Snapshot, height: int) -> list[str]:
     """The state on so many lines; each partition gets as many as the others."""
     away = absence_of(snapshot)
-    notices = [click.style(printable(away), fg="red")] if away else []
+    notices = [*([click.style(printable(away), fg="red")] if away else []), *_of_standbys(snapshot)]
     share = (height - len(notices)) // max(1, len(snapshot.partitions))
     parts = (line for state in snapshot.partitions for line in _of_partition(state, snapshot.cycles, share))
     return [*notices, *parts][:height]
+
+
+def _of_standbys(snapshot: si.Snapshot) -> Iterator[str]:
+    """The problem with the standbys, if there is one, and a line for each."""
+    if snapshot.standbys is not UNSET:
+        if snapshot.standbys.problem:
+            yield click.style(f"Standbys: {snapshot.standbys.problem}", fg="red")
+        for standby in snapshot.standbys.connected:
+            yield click.style(printable(f"Standby {standby}"), fg="yellow" if standby.behind else None)
 
 
 def _of_partition(state: PartitionStatus, cycles: Mapping[str, Mapping[str, float]], height: int) -> Iterator[str]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import UNSET, UnsetType
 
 from ykactor.core.inspection.partition_status import PartitionStatus
+from ykactor.core.inspection.process_status import StandbysStatus
 from ykactor.wire.si.messages.base import Int64, Message, Part
 from ykactor.wire.si.messages.responses import ErrorResponse, JournalStatus
 
@@ -142,6 +143,7 @@ class Snapshot(Message, frozen=True, kw_only=True):
         reason: why there is a snapshot although the subscription named a number; "" if it asked for one.
         cycles: for each partition ``count``, since the daemon was started, ``lastSeconds``, ``meanSeconds`` and ``maxSeconds``.
         resource_manager: null if none is registered; left out for a limited reader.
+        standbys: those of the daemon (DU-20); left out for a limited reader, and without a journal.
     """
 
     sequence: int
@@ -152,6 +154,7 @@ class Snapshot(Message, frozen=True, kw_only=True):
     partitions: list[PartitionStatus]
     cycles: Mapping[str, Mapping[str, int | float]] = {}
     resource_manager: RegisteredResourceManager | UnsetType | None = UNSET
+    standbys: StandbysStatus | UnsetType = UNSET
 
 
 class Events(Message, frozen=True, kw_only=True):
@@ -196,12 +199,13 @@ class HealthCheck(Part, frozen=True):
 class Health(Message, frozen=True, kw_only=True):
     """The checks of the last 30 s; the daemon is healthy if all have succeeded.
 
-    ``resource_manager`` is as in ``Snapshot``, and no check: the daemon is well while it is away.
+    ``resource_manager`` and ``standbys`` are as in ``Snapshot``. The former is no check: the daemon is well while it is away.
     """
 
     healthy: bool
     checks: list[HealthCheck]
     resource_manager: RegisteredResourceManager | UnsetType | None = UNSET
+    standbys: StandbysStatus | UnsetType = UNSET
 
 
 class UsageRow(Part, frozen=True):
