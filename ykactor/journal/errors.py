@@ -111,6 +111,8 @@ def _explanation(error: sqlite3.Error, path: Path) -> JournalError:
             return damaged(path, str(error))
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return JournalError(f"{path}: cannot be opened ({error}), expected a file that this user may read and write")
+        case sqlite3.SQLITE_INTERRUPT:  # by a copy, of itself
+            return NotWrittenError(f"{path}: found too little room left on the disk for it; free some, nothing is lost")
         case held if held in _HELD:
             return NotWrittenError(f"{path}: found in use by another program ({error}); end it")
         case _:

@@ -43,6 +43,13 @@ _WRONG = 1002
 _LATER = 1013
 #: A session sends so many copies. A second one is for what was committed just when the standby joined.
 _COPIES_MAX = 2
+#: While another standby waits for a copy, one has to take its own at so many bytes in a second, after a while.
+COPY_RATE_MIN = 2**20
+_COPY_GRACE_S = 30.0
+
+
+class _TooSlow(Exception):
+    """A standby takes its copy too slowly, and another one waits."""
 
 
 class JournalSession:
@@ -88,6 +95,8 @@ class JournalSession:
                 with suppress(ConnectionClosedError):
                     try:
                         await self._serve(standby)
+                    except _TooSlow:
+                        await self.peer.drop(_LATER, f"read less than {COPY_RATE_MIN} bytes/s of a copy, and others wait for one")
                     except (JournalError, OSError) as error:
                         await self.peer.drop(_LATER, f"no copy can be made: {error}")
                 nursery.cancel_scope.cancel()
@@ -165,21 +174,28 @@ class JournalSession:
         return []
 
     async def _send_copy(self, number: int) -> int:
-        """Send a copy of all after a transaction; returns the newest transaction in it."""
+        """Send a copy of all after a transaction; returns the newest transaction in it. Raises _TooSlow."""
         directory = self._standbys.directory
         async with self._standbys.copying:
             with tempfile.TemporaryDirectory(dir=directory, prefix=COPY_PREFIX, ignore_cleanup_errors=True) as place:
                 copy = Path(place, "rest.db")
                 make = partial(copy_rest, directory, copy, number)
                 newest = await trio.to_thread.run_sync(make, abandon_on_cancel=True, limiter=self._standbys.copier)
-                await self._send(Copy((await trio.Path(copy).stat()).st_size))
-                async with await trio.open_file(copy, "rb") as file:
-                    data = await file.read(PART_BYTES)
-                    while data:
-                        following = await file.read(PART_BYTES)
-                        await self._send(Part(data, is_last=not following))
-                        data = following
+                await self._send_file(copy)
         return newest
+
+    async def _send_file(self, copy: Path) -> None:
+        sent, began_s = 0, trio.current_time()
+        await self._send(Copy((await trio.Path(copy).stat()).st_size))
+        async with await trio.open_file(copy, "rb") as file:
+            data = await file.read(PART_BYTES)
+            while data:
+                following = await file.read(PART_BYTES)
+                await self._send(Part(data, is_last=not following))
+                sent, data = sent + len(data), following
+                has_had_s = trio.current_time() - began_s - _COPY_GRACE_S
+                if data and has_had_s > sent / COPY_RATE_MIN and self._standbys.copying.statistics().tasks_waiting:
+                    raise _TooSlow
 
     async def _send(self, message: ToStandby) -> None:
         await self.peer.send_encoded([encode(message)], MSGPACK)
