@@ -24,6 +24,7 @@ TESTS = Path(__file__).resolve().parent
 sys.path[:0] = [str(TESTS.parent), str(TESTS), str(TESTS / "actors")]
 
 from generate import generate  # noqa: E402
+from simulated import simulate_with_actors  # noqa: E402
 from test_same_bytes import RECORDINGS, preempting, together  # noqa: E402
 
 import ykactor.sim.simulator as simulator  # noqa: E402
@@ -83,7 +84,7 @@ def texts_of(name: str) -> dict[str, str]:
 
     simulator.Record.add = note  # type: ignore[assignment, method-assign]
     try:
-        outcome = simulator.simulate(*story_of(name)[:1], budget=story_of(name)[1])
+        outcome = simulate_with_actors(*story_of(name))
     finally:
         simulator.Record.add = add  # type: ignore[method-assign]
     return {

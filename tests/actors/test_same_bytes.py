@@ -12,10 +12,10 @@ import yaml
 from generate import generate
 from msgspec import structs
 from seeds import IS_NIGHT, seeds
+from simulated import simulate, simulate_with_actors
 
 from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.core.messages.planned import Budget
-from ykactor.sim.simulator import simulate, simulate_directly
 from ykactor.wire import scenario
 from ykactor.wire.decision_log import decision_log
 from ykactor.wire.si import messages as si
@@ -37,12 +37,12 @@ RECORDED = [
 
 def assert_same_bytes(story, budget=CYCLE_BUDGET):
     """Several task orders and the plain loop agree on every decision and on the final state; the decision log."""
-    expected = simulate_directly(story, budget=budget)
+    expected = simulate(story, budget=budget)
     log = decision_log(expected.facts)
     assert log
     for order in ORDERS:
         trio._core._run._r.seed(order)
-        outcome = simulate(story, budget=budget)
+        outcome = simulate_with_actors(story, budget=budget)
         assert decision_log(outcome.facts) == log, f"task order {order}"
         assert (outcome.final, outcome.waiting, outcome.refused) == (expected.final, expected.waiting, expected.refused)
     return log
@@ -121,7 +121,7 @@ def test_preemption(number, confirms):
 def test_preemption_by_the_step(number):
     """The release of a victim is confirmed before anything else is decided, so the budget of a cycle changes nothing."""
     story = preempting(number, confirms=True)
-    logs = [decision_log(simulate_directly(story, budget=Budget(most, 10**6)).facts) for most in (1, 7, 256)]
+    logs = [decision_log(simulate(story, budget=Budget(most, 10**6)).facts) for most in (1, 7, 256)]
     assert logs[0] == logs[1] == logs[2]
 
 

@@ -9,11 +9,12 @@ import yaml
 from generate import generate
 from msgspec import structs
 from seeds import seeds
+from simulated import simulate, simulate_with_actors
 from test_same_bytes import ORDERS, assert_same_bytes
 
 from ykactor.core.messages.facts import Allocated, Released, ReleaseStarted, Reserved
 from ykactor.core.messages.planned import Budget
-from ykactor.sim.simulator import simulate, simulate_directly, to_ns
+from ykactor.sim.simulator import to_ns
 from ykactor.wire import scenario
 from ykactor.wire.si import messages as si
 
@@ -75,7 +76,7 @@ def test_the_stories_hold_what_they_should() -> None:
         story = waiting(number)
         scripted = {to_ns(message.at) for message in story.messages} | {to_ns(story.until)}
         for wakes, kinds in ((True, found), (False, without)):
-            facts = simulate_directly(structs.replace(story, wakes=wakes)).facts
+            facts = simulate(structs.replace(story, wakes=wakes)).facts
             ends = {fact.at_ns for fact in facts if isinstance(fact, Released)}
             kinds |= {kind_of(fact) for fact in facts if fact.at_ns not in scripted | ends}
     kinds = {"Reserved", "Allocated", "PREEMPTED_BY_SCHEDULER"}
@@ -103,9 +104,9 @@ def test_a_wake_at_the_time_of_a_message_comes_before_it() -> None:
         (2, si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=[release]))),
     ]
     story = scenario.Scenario("same", text, 5, messages=[scenario.TimedRequest(at, request) for at, request in requests])
-    expected = simulate_directly(story).facts
+    expected = simulate(story).facts
     told = [(fact.at_ns, type(fact).__name__) for fact in expected if isinstance(fact, Reserved | Released)]
     assert told == [(2_000_000_000, "Reserved"), (2_000_000_000, "Released")]
     for order in ORDERS:
         trio._core._run._r.seed(order)  # type: ignore[attr-defined]
-        assert simulate(story).facts == expected, f"task order {order}"
+        assert simulate_with_actors(story).facts == expected, f"task order {order}"

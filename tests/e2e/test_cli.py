@@ -148,12 +148,12 @@ async def create_nodes(rm):
 def test_simulate_equals_its_oracle(run_here, tmp_path):
     """Actors and direct loop write the same bytes; the summary goes to standard output and nothing to standard error."""
     written = {}
-    for kind, flags in [("actors", []), ("oracle", ["--oracle"])]:
+    for kind, flags in [("loop", []), ("actors", ["--actors"])]:
         decisions, final = tmp_path / f"{kind}.jsonl", tmp_path / f"{kind}.json"
         output, errors = run_here("simulate", SAMPLE, "--decisions", decisions, "--final", final, *flags)
         assert errors == ""
         written[kind] = decisions.read_bytes(), final.read_bytes(), output
-    assert written["actors"] == written["oracle"]
+    assert written["actors"] == written["loop"]
     decisions, final, output = written["actors"]
     assert {json.loads(line)["decision"] for line in decisions.splitlines()} >= {"node", "application", "allocated"}
     assert json.loads(final).keys() == {"queues", "applications", "nodes"}
@@ -185,7 +185,7 @@ messages:
 
 @pytest.mark.parametrize(
     ("text", "options", "at"),
-    [(WAITS, [], 31.0), (WAITS, ["--oracle"], 31.0), (WAITS, ["--no-wakes"], 60.0), (WAITS + "wakes: false\n", [], 60.0)],
+    [(WAITS, [], 31.0), (WAITS, ["--actors"], 31.0), (WAITS, ["--no-wakes"], 60.0), (WAITS + "wakes: false\n", [], 60.0)],
 )
 def test_simulate_with_and_without_wakes(run_here, tmp_path, text, options, at):
     """An ask below its guarantee preempts after 30 s; without wakes, when the scheduler runs the next time (SC-5)."""

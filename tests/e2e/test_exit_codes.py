@@ -343,14 +343,14 @@ def test_top_needs_a_terminal(run_here):
 def test_ctrl_c_in_a_command(run_here, monkeypatch):
     """A command that does not handle SIGINT ends without a word, with code 130."""
 
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(simulate, "_run", interrupted)
     assert run_here("simulate", SAMPLE) == (exit_codes.INTERRUPTED, "", "")
 
 
-@pytest.mark.parametrize("flags", [[], ["--oracle"]], ids=["actors", "oracle"])
+@pytest.mark.parametrize("flags", [[], ["--actors"]], ids=["loop", "actors"])
 async def test_ctrl_c_while_simulating(tmp_path, flags):
     """A long simulation ends without a word on Ctrl-C, with code 130 and without a summary."""
     scenario = tmp_path / "long.jsonl"

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 import yaml
 from daemon import application, asks, next_allocated, next_event, node, real_daemon
+from simulated import simulate, simulate_with_actors
 from world import queue, tree
 
 from ykactor.client import Refused, RequestRefused, check_health, connect, follow
 from ykactor.core.messages.facts import ApplicationChanged, QueueRemoved, QueueStateChanged, Released
-from ykactor.sim.simulator import simulate, simulate_directly
 from ykactor.wire import queuefile
 from ykactor.wire.scenario import load
 from ykactor.wire.si import messages as si
@@ -247,7 +247,7 @@ def test_a_drained_queue_disappears(tmp_path):
         {"at": 21} | wire(released("t1")),
     ]
     path.write_text(json.dumps({"name": "drain", "config": FIRST, "until": 70, "messages": messages}))
-    outcome = simulate(load(path))
+    outcome = simulate_with_actors(load(path))
     told = [(fact.at_ns / 10**9, fact) for fact in outcome.facts]
     changes = [(at, fact.state) for at, fact in told if isinstance(fact, QueueStateChanged | ApplicationChanged)]
     assert [change for change in changes if change[1] in ("Draining", "Completing", "Completed")] == [
@@ -258,7 +258,7 @@ def test_a_drained_queue_disappears(tmp_path):
     assert [at for at, fact in told if isinstance(fact, Released)] == [21]
     assert [(at, fact.queue) for at, fact in told if isinstance(fact, QueueRemoved)] == [(61, "root.a")]
     assert set(outcome.final.queues) == {"root", "root.b"}
-    assert outcome == simulate_directly(load(path))
+    assert outcome == simulate(load(path))
 
 
 async def test_configuration_over_the_socket(queue_file):

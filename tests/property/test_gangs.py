@@ -7,6 +7,7 @@ import trio
 from checked import LARGE, ONE_BY_ONE, above_max
 from ganghistories import APPLICATIONS, NODES, S_NS, ResourceManager
 from seeds import seeds
+from simulated import simulate, simulate_with_actors
 from world import load, node, release, remove
 
 from ykactor.core.inspection.invariants import violations
@@ -39,7 +40,6 @@ from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.resources import Resource, fits
 from ykactor.sim.direct import DirectPartition
-from ykactor.sim.simulator import simulate, simulate_directly
 from ykactor.wire import scenario
 from ykactor.wire.decision_log import decision_log
 from ykactor.wire.si import messages as si
@@ -300,11 +300,11 @@ def test_actors_agree_with_the_plain_loop(seed: int) -> None:
     """Whatever order trio runs its tasks in, replacements and timeouts come out the same, byte for byte."""
     story = told(seed)
     for budget in (ONE_BY_ONE, LARGE):
-        expected = simulate_directly(story, budget=budget)
+        expected = simulate(story, budget=budget)
         log = decision_log(expected.facts)
         assert REPLACED.encode() in log
         for order in range(5):
             trio._core._run._r.seed(order)
-            outcome = simulate(story, budget=budget)
+            outcome = simulate_with_actors(story, budget=budget)
             assert decision_log(outcome.facts) == log, f"task order {order}"
             assert (outcome.final, outcome.waiting) == (expected.final, expected.waiting)

@@ -16,7 +16,7 @@ from ykactor.core.turn.scheduler import Cores
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import finished
 from ykactor.sim.direct import DirectPartition, DirectPartitions
-from ykactor.sim.simulator import Record, run_directly, to_ns
+from ykactor.sim.simulator import Record, ignore, run_directly, to_ns
 from ykactor.sim.what_if import Comparison, compare
 from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario, TimedRequest
@@ -38,7 +38,7 @@ def halves(story: Scenario) -> tuple[Scenario, Scenario]:
 def played(story: Scenario) -> dict[PartitionName, bytes]:
     """The state after a story, as a journal has it."""
     direct = DirectPartitions(make, {config.name: make(config, 0) for config in queuefile.load(story.config).partitions})
-    run_directly(story, direct, Record())
+    run_directly(story, direct, Record(ignore))
     return bases_of(direct)
 
 
@@ -59,7 +59,7 @@ def went_on(bases: Mapping[PartitionName, bytes], story: Scenario, begin_ns: int
     """The places of tasks when the scheduler has gone on from the state with the story, and the number of those that wait."""
     found = made(bases).items()
     direct = DirectPartitions(make, {name: make(cores[0].registry.config, begin_ns, cores) for name, cores in found})
-    record = Record(begin_ns)
+    record = Record(ignore, begin_ns)
     record.is_open = True
     run_directly(story, direct, record, begin_ns)
     places, waiting = set(), 0

@@ -3,9 +3,9 @@
 import textwrap
 
 import pytest
+from simulated import simulate, simulate_with_actors
 
 from ykactor.core.nodes.predicates import NO_ANSWER
-from ykactor.sim.simulator import simulate, simulate_directly
 from ykactor.wire.decision_log import decision_lines
 from ykactor.wire.scenario import load
 
@@ -32,7 +32,7 @@ messages:
 """
 
 
-@pytest.mark.parametrize("run", [simulate, simulate_directly])
+@pytest.mark.parametrize("run", [simulate_with_actors, simulate])
 def test_slow_half_and_dead_answerers(run, tmp_path):
     """Asks with a late answer are placed late, with a partial one after 10 s, without one never; others at once."""
     (tmp_path / "answers.yaml").write_text(textwrap.dedent(STORY))
@@ -72,7 +72,7 @@ messages:
 """
 
 
-@pytest.mark.parametrize("run", [simulate, simulate_directly])
+@pytest.mark.parametrize("run", [simulate_with_actors, simulate])
 def test_an_answer_for_some_placements(run, tmp_path):
     """SC-160: two tasks use up an answer for two; a release gives nothing back; what is left waits for another answer."""
     (tmp_path / "uses.yaml").write_text(HOST_PORT)

@@ -8,10 +8,10 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from msgspec import structs
+from simulated import simulate
 
 from ykactor.core.messages.facts import Allocated
 from ykactor.sim.openb import TraceError, openb_scenario, read_nodes, read_tasks
-from ykactor.sim.simulator import simulate_directly
 from ykactor.surfaces.cli.convert import command
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,32000,1024,0,\nn1,96000,2048,8,G2\n"
@@ -72,7 +72,7 @@ def test_waiting_delays_the_end(tmp_path: Path) -> None:
     rows = [f"t{number},96000,512,8,1000,,LS,Running,{number},{number + 100},{number}" for number in range(3)]
     convert(tmp_path, *rows)
     scenario = openb_scenario(read_nodes(tmp_path / "nodes.csv"), read_tasks(tmp_path / "tasks.csv"))
-    facts = simulate_directly(structs.replace(scenario, until=1000.0)).facts
+    facts = simulate(structs.replace(scenario, until=1000.0)).facts
     starts = [fact.at_ns // 10**9 for fact in facts if isinstance(fact, Allocated)]
     assert starts == [0, 100, 200]
 

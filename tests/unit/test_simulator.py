@@ -6,10 +6,10 @@ import pytest
 import trio
 from msgspec import structs, to_builtins
 from partitiontexts import several
+from simulated import Simulated, simulate, simulate_with_actors
 from world import queue, spoken, tree
 
 from ykactor.core.messages.facts import AllocationRejected, Fact
-from ykactor.sim.simulator import Outcome, simulate, simulate_directly
 from ykactor.wire.decision_log import decision_log
 from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.si import messages as si
@@ -46,12 +46,12 @@ def story(*messages: tuple[float, si.WorkRequest], text: str = TWO, until: float
     return Scenario("several", text, until, messages=[TimedRequest(at, request) for at, request in messages])
 
 
-def play(scenario: Scenario) -> Outcome:
+def play(scenario: Scenario) -> Simulated:
     """The decisions of the oracle, once several task orders of the actors have decided the same, byte for byte."""
-    expected = simulate_directly(scenario)
+    expected = simulate(scenario)
     for order in range(6):
         trio._core._run._r.seed(order)  # type: ignore[attr-defined]
-        outcome = simulate(scenario)
+        outcome = simulate_with_actors(scenario)
         assert decision_log(outcome.facts) == decision_log(expected.facts), f"task order {order}"
         assert outcome == expected, f"task order {order}"
     return expected
@@ -255,7 +255,7 @@ def timed(*messages: TimedRequest, until: float = 100, confirms: bool = True) ->
     return Scenario("timed", ONE, until, confirms, [*opening, *messages])
 
 
-def tasks(outcome: Outcome) -> list[tuple[float, str]]:
+def tasks(outcome: Simulated) -> list[tuple[float, str]]:
     return [(at, line.split(" (")[0]) for at, line in heard(outcome.facts, 0) if " on n" in line or "released" in line]
 
 

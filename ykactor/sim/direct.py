@@ -1,7 +1,7 @@
 """The oracle: the cores of a partition in a plain loop, without trio.
 
 It runs the same generators as the actors, and carries out their commands by calling the owners. The actors must make the same
-decisions, in whatever order trio runs their tasks.
+decisions, in whatever order trio runs their tasks. Simulations, replay, replicas and what-ifs run by it, because it costs less.
 """
 
 from __future__ import annotations

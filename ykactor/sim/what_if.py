@@ -112,12 +112,37 @@ class _Subject(NamedTuple):
 _Statuses = dict[_Subject, Status]
 
 
-class _Run(NamedTuple):
-    """A run that has ended."""
+class _Run:
+    """A run.
 
-    begin_ns: int
-    partitions: Mapping[PartitionName, DirectPartition]
-    record: Record
+    Attributes:
+        told: the status that the facts so far have told last, of everything that may be gone.
+        configured: the changes of configurations so far.
+        refused: why messages had no effect.
+        partitions: those at its end.
+    """
+
+    def __init__(self, begin_ns: int) -> None:
+        self.told: _Statuses = {}
+        self.configured: list[ConfigurationChanged] = []
+        self.refused: list[str] = []
+        self.partitions: Mapping[PartitionName, DirectPartition] = {}
+        self._begin_ns = begin_ns
+
+    def observe(self, partition: PartitionName, fact: Fact) -> None:
+        """Take the next fact."""
+        self.told |= _told(partition, fact, self._begin_ns)
+        if isinstance(fact, ConfigurationChanged):
+            self.configured.append(fact)
+
+    def statuses(self) -> _Statuses:
+        """The status of all applications and tasks."""
+        found = dict(self.told)
+        for name, partition in self.partitions.items():
+            registry = partition.core.registry
+            for application_id in registry.applications:
+                found |= _present(name, partition, registry.leaf_of(application_id).applications[application_id], self._begin_ns)
+        return found
 
 
 def with_config(scenario: Scenario, text: str) -> Scenario:
@@ -136,13 +161,12 @@ def compare(fork: Fork, scenario: Scenario, begin_ns: int, *, reserves: bool) ->
     """
     as_it_is = _run(fork, structs.replace(scenario, messages=[]), begin_ns, reserves=reserves)
     what_if = _run(fork, scenario, begin_ns, reserves=reserves)
-    before, after = _statuses(as_it_is), _statuses(what_if)
-    configured = [fact for fact in _facts(what_if) if isinstance(fact, ConfigurationChanged)]
+    before, after, configured = as_it_is.statuses(), what_if.statuses(), what_if.configured
     return Comparison(
         begin_ns,
         scenario.until,
         [change for fact in configured for change in fact.changes],
-        [*what_if.record.refused, *(fact.reason for fact in configured if not fact.is_accepted)],
+        [*what_if.refused, *(fact.reason for fact in configured if not fact.is_accepted)],
         _totals(before),
         _totals(after),
         list(_differences(before, after)),
@@ -150,7 +174,8 @@ def compare(fork: Fork, scenario: Scenario, begin_ns: int, *, reserves: bool) ->
 
 
 def _run(fork: Fork, scenario: Scenario, begin_ns: int, *, reserves: bool) -> _Run:
-    record = Record(begin_ns)
+    run = _Run(begin_ns)
+    record = Record(run.observe, begin_ns)
     record.is_open = True
 
     def make(config: PartitionConfig, now_ns: int, cores: Cores | None = None) -> DirectPartition:
@@ -163,28 +188,12 @@ def _run(fork: Fork, scenario: Scenario, begin_ns: int, *, reserves: bool) -> _R
     made = {name: make(cores[0].registry.config, begin_ns, cores) for name, cores in fork().items()}
     direct = DirectPartitions(make, made)
     run_directly(scenario, direct, record, begin_ns)
-    return _Run(begin_ns, direct.partitions, record)
-
-
-def _facts(run: _Run) -> Iterator[Fact]:
-    for facts in run.record.facts.values():
-        yield from facts
+    record.flush()
+    run.refused, run.partitions = record.refused, direct.partitions
+    return run
 
 
 # ---- the status of everything at the end of a run
-
-
-def _statuses(run: _Run) -> _Statuses:
-    """The status of all applications and tasks; of those that are gone, what the facts of the run have said last."""
-    found: _Statuses = {}
-    for name, facts in run.record.facts.items():
-        for fact in facts:
-            found |= _told(name, fact, run.begin_ns)
-    for name, partition in run.partitions.items():
-        registry = partition.core.registry
-        for application_id in registry.applications:
-            found |= _present(name, partition, registry.leaf_of(application_id).applications[application_id], run.begin_ns)
-    return found
 
 
 def _told(partition: PartitionName, fact: Fact, begin_ns: int) -> _Statuses:

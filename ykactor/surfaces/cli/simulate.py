@@ -15,8 +15,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 
+from ykactor.core.messages.facts import Fact
+from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.printable import printable
-from ykactor.sim.simulator import Outcome, simulate, simulate_directly
+from ykactor.sim.simulator import Observe, Outcome, simulate, simulate_with_actors
 from ykactor.sim.summary import Summary, print_report, wide_console
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.options import EXISTING_FILE, reserves_nodes, text_or_json
@@ -43,7 +45,7 @@ _OUTPUT = JsonFile("wb", lazy=False)
 @click.option("--decisions", type=_OUTPUT, help="Write the decision log to this file, as JSON Lines.")
 @click.option("--final", type=_OUTPUT, help="Write the final state to this file, as JSON.")
 @text_or_json("The form of the summary; json is one document.")
-@click.option("--oracle", is_flag=True, help="Use a direct loop instead of the actors; the decisions are the same.")
+@click.option("--actors", is_flag=True, help="Use the actors of the daemon instead of a plain loop; the decisions are the same.")
 @click.option(
     "--no-wakes",
     is_flag=True,
@@ -56,7 +58,7 @@ def command(
     decisions: BinaryIO | None,
     final: BinaryIO | None,
     output: str,
-    oracle: bool,
+    actors: bool,
     no_wakes: bool,
     schema: bool,
 ) -> None:
@@ -75,14 +77,13 @@ def command(
         load_config(loaded.config, loaded.config_file or f"{scenario}: config")  # so that its mistakes name the file
         for warning in unit_warnings(scenario, loaded):
             say(f"warning: {warning}", err=True)
-        outcome = _run(structs.replace(loaded, wakes=loaded.wakes and not no_wakes), oracle)
+        observer = _Observer(decisions)
+        outcome = _run(structs.replace(loaded, wakes=loaded.wakes and not no_wakes), observer.observe, actors=actors)
     for refusal in outcome.refused:
         say(f"refused: {refusal}", err=True)
-    if decisions is not None:
-        decisions.write(decision_log(outcome.facts))
     if final is not None:
         final.write(msgspec.json.encode(outcome.final) + b"\n")
-    _print_summary(loaded.name, outcome, as_json=output == "json")
+    _print_summary(loaded.name, observer.summary, outcome, as_json=output == "json")
 
 
 def schema_text() -> str:
@@ -90,8 +91,22 @@ def schema_text() -> str:
     return indented(json_schema()) + "\n"
 
 
-def _run(scenario: Scenario, oracle: bool) -> Outcome:
-    run = partial(simulate_directly if oracle else simulate, reserves=reserves_nodes(os.environ))
+class _Observer:
+    """Summarises facts, and writes the entries that they have in the decision log."""
+
+    def __init__(self, decisions: BinaryIO | None) -> None:
+        self.summary = Summary()
+        self._decisions = decisions
+
+    def observe(self, _: PartitionName, fact: Fact) -> None:
+        """Take the next fact."""
+        self.summary.observe(fact)
+        if self._decisions is not None:
+            self._decisions.write(decision_log([fact]))
+
+
+def _run(scenario: Scenario, observe: Observe, *, actors: bool) -> Outcome:
+    run = partial(simulate_with_actors if actors else simulate, observe=observe, reserves=reserves_nodes(os.environ))
     if not sys.stderr.isatty():
         return run(scenario)
     with Progress(console=Console(stderr=True), transient=True) as bar:
@@ -99,10 +114,7 @@ def _run(scenario: Scenario, oracle: bool) -> Outcome:
         return run(scenario, progress=lambda share: bar.update(task, completed=share))
 
 
-def _print_summary(name: str, outcome: Outcome, *, as_json: bool) -> None:
-    summary = Summary()
-    for fact in outcome.facts:
-        summary.observe(fact)
+def _print_summary(name: str, summary: Summary, outcome: Outcome, *, as_json: bool) -> None:
     report = summary.finish(outcome.end_ns, outcome.waiting)
     if as_json:
         document = {"name": name, **msgspec.to_builtins(report), "refused": outcome.refused}
