@@ -25,6 +25,6 @@ class Heard(Awaited):
     def exceeded(self, _: PartitionName, reason: str) -> None:
         self.reasons.append(reason)
 
-    def done(self, partition: PartitionName) -> None:
+    def done(self, partition: PartitionName, turn: int = 0) -> None:
         self._note(partition)
-        super().done(partition)
+        super().done(partition, turn)

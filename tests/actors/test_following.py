@@ -13,6 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 import ykactor
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import read_partition
+from ykactor.actors.gateway import Point
 from ykactor.actors.pauses import drive
 from ykactor.client.login import Login
 from ykactor.core.messages.acts import Act
@@ -216,15 +217,49 @@ async def test_an_event_to_come_is_waited_for(autojump_clock: MockClock, w: Worl
     daemon = Daemon()
     await w.handle(daemon.hello(), past(1, 2))
     began_s = trio.current_time()
-    await w.replica.reach(2, "1-aa")
+    assert await w.replica.reach(Point("1-aa", 2)) == "there"
     assert trio.current_time() == began_s
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(w.replica.reach, 4, "2-bb")
+        nursery.start_soon(w.replica.reach, Point("2-bb", 4))
         await trio.sleep(1)
         await w.handle(daemon.hello(FIRST, ("2-bb", 3)), past(3, 2))
     assert trio.current_time() == began_s + 1
-    await w.replica.reach(5, "2-bb")
+    assert await w.replica.reach(Point("2-bb", 5)) == "late"
     assert trio.current_time() == began_s + 1 + REACH_S
+
+
+async def test_a_turn_to_come_is_waited_for(autojump_clock: MockClock, w: World) -> None:
+    """DU-24: who has written at the daemon reads it here; what is shown beside the partitions has to be as new, if it is read."""
+    daemon = Daemon()
+    active = {DEFAULT: (PartitionState.ACTIVE, 7)}
+    await w.handle(daemon.hello(), past(1, 1), *daemon.shown(), daemon.base())
+    began_s = trio.current_time()
+    first = Point("1-aa", turns={DEFAULT: 1})
+    assert await w.replica.reach(first) == "late"
+    assert trio.current_time() == began_s + REACH_S
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(w.replica.reach, first)
+        await trio.sleep(1)
+        await w.handle(daemon.turn(2))
+    assert trio.current_time() == began_s + REACH_S + 1
+    assert await w.replica.reach(structs.replace(first, term="")) == "there"
+    assert await w.replica.reach(structs.replace(first, is_beside=True)) == "late"
+    await w.handle(Process(active, None, [], turns={DEFAULT: 1}))
+    assert await w.replica.reach(structs.replace(first, is_beside=True)) == "there"
+    assert await w.replica.reach(Point(turns={"new": 1})) == "late"
+
+
+async def test_turns_of_other_terms(autojump_clock: MockClock, w: World) -> None:
+    """DU-24: of an earlier term a replica has what the daemon has, and nobody waits for more; a later term may still come."""
+    daemon = Daemon()
+    hello = structs.replace(daemon.hello(FIRST, ("2-bb", 2)), turns_before={DEFAULT: 1})
+    await w.handle(hello, past(1, 1), *daemon.shown(), daemon.base())
+    assert await w.replica.reach(Point("1-aa", turns={DEFAULT: 9})) == "late"
+    await w.handle(daemon.turn(2))
+    assert await w.replica.reach(Point("1-aa", turns={DEFAULT: 9})) == "there"
+    assert await w.replica.reach(Point("2-bb", turns={DEFAULT: 9})) == "late"
+    for term, outcome in (("3-cc", "late"), ("1-zz", "elsewhere"), ("2-zz", "late"), ("nonsense", "elsewhere")):
+        assert await w.replica.reach(Point(term, turns={DEFAULT: 1})) == outcome, term
 
 
 async def test_a_copy_without_a_turn_is_no_copy(w: World) -> None:
@@ -243,7 +278,7 @@ async def test_an_event_of_a_large_turn_ends_the_wait(autojump_clock: MockClock,
     await w.handle(daemon.hello(), past(1, 2))
     began_s = trio.current_time()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(w.replica.reach, 2 + count, "1-aa")
+        nursery.start_soon(w.replica.reach, Point("1-aa", 2 + count))
         await wait_all_tasks_blocked()
         facts = [Audited(1, "me", "here", "", Act.CONNECT, "x")] * count
         await w.following.handle([Facts(DEFAULT, encode_facts(facts), 3)], cast("Any", w.wants))

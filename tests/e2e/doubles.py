@@ -22,6 +22,7 @@ from ykactor.actors.commands import (
     TakeSnapshot,
 )
 from ykactor.actors.feed import FeedActor
+from ykactor.actors.gateway import Point, Reached
 from ykactor.actors.health import HealthChecks
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxRegistry
@@ -146,6 +147,8 @@ class FakeDaemon:
         self.terms = Terms.first()
         self.started_ns = 0
         self.turns = None
+        self.turns_before: dict[str, int] = {}
+        self.is_switching = False
         self.standbys = None
         self.begun = trio.Event()
         self.begun.set()
@@ -203,8 +206,12 @@ class FakeDaemon:
     def unavailable(self, _: str) -> str:
         return ""
 
-    async def reach(self, _: int, __: str) -> None:
+    def turn_of(self, _: str) -> int:
+        return 0
+
+    async def reach(self, point: Point) -> Reached:
         """Wait for nothing."""
+        return "there" if not point.term or point.term in self.terms else "elsewhere"
 
     async def with_groups(self, partition: str, submissions: list[messages.Submission]) -> list[messages.Submission]:
         return submissions

@@ -217,7 +217,8 @@ async def test_rejected_entries_change_nothing(encoding):
         before = await settled_state(daemon)
         for message, reason in REJECTED:
             *told, ack = await rm.ask(message)
-            assert ack == {"type": "Ack", "id": "1", "sequence": ack["sequence"]}, message
+            turns = {name: ack[name] for name in ("turns",) if name in ack}  # of partitions that got a part of it
+            assert ack == {"type": "Ack", "id": "1", "sequence": ack["sequence"], **turns}, message
             rejections = [name for answer in told for name in answer.get("rejected", []) + answer.get("rejectedAllocations", [])]
             if reason:
                 (rejection,) = rejections

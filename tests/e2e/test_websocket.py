@@ -240,7 +240,8 @@ async def test_msgpack_is_spoken_when_asked_for():
             answer = msgspec.msgpack.decode(await rm.connection.get_message())
             assert answer == {"type": "RegisterResourceManagerResponse", "sequence": 1, "term": answer["term"]}
             acknowledged = msgspec.msgpack.decode(await rm.connection.get_message())
-            assert acknowledged == {"type": "Ack", "sequence": 2, "id": acknowledged["id"], "term": answer["term"]}
+            expected = {"type": "Ack", "sequence": 2, "id": acknowledged["id"], "term": answer["term"], "turns": {"default": 0}}
+            assert acknowledged == expected
             await rm.send("{}")
             assert msgspec.msgpack.decode(await rm.connection.get_message())["code"] in ("MALFORMED", "WRONG_TYPE")
 

@@ -319,13 +319,13 @@ _RIGHTS: dict[Role, tuple[Asked | Gate, ...]] = {
     Role.READER: (
         _asked(
             si.Subscribe,
-            "from_ term instance pending_asks applications kinds",
+            "from_ term turns instance pending_asks applications kinds",
             partitions=Each(_sees_partition),
             queues=Each(_sees_queue),
         ),
-        Gate(_limit_of_sight, _asked(si.ReadConfiguration)),
-        Gate(_limit_of_sight, _asked(si.CheckHealth)),
-        _asked(si.ReadUsage, "by first_day last_day", partitions=Each(_sees_partition)),
+        Gate(_limit_of_sight, _asked(si.ReadConfiguration, "term turns")),
+        Gate(_limit_of_sight, _asked(si.CheckHealth, "term turns")),
+        _asked(si.ReadUsage, "by first_day last_day term turns", partitions=Each(_sees_partition)),
     ),
 }
 #: The same by message and role.

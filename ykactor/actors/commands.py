@@ -52,8 +52,12 @@ class Answers:
     def exceeded(self, partition: PartitionName, reason: str) -> None:
         """A limit has refused submissions of this command, or of others with the same limits; called before ``done``."""
 
-    def done(self, partition: PartitionName) -> None:
-        """The direct effects of the command have been published; called once, last."""
+    def done(self, partition: PartitionName, turn: int = 0) -> None:
+        """The direct effects of the command have been published; called once, last.
+
+        Args:
+            turn: the number of the turn in which it had them; 0 if it was not carried out.
+        """
 
 
 class Awaited(Answers):
@@ -62,7 +66,7 @@ class Awaited(Answers):
     def __init__(self) -> None:
         self._event = trio.Event()
 
-    def done(self, _: PartitionName) -> None:
+    def done(self, _: PartitionName, __: int = 0) -> None:
         """End ``wait``."""
         self._event.set()
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import trio
+from msgspec import Struct
 
 from ykactor.actors.commands import PartitionCommand
 from ykactor.actors.feed import FeedActor
@@ -20,6 +21,7 @@ from ykactor.core.inspection.process_status import Registration, StandbysStatus
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.names import ANY, Names
 from ykactor.journal.terms import Terms
 
 
@@ -44,6 +46,27 @@ class ConfigText(Protocol):
     def text(self) -> str: ...
     @property
     def checksum(self) -> str: ...
+
+
+class Point(Struct, frozen=True):
+    """A place in the history of a daemon.
+
+    Attributes:
+        term: to which the numbers belong; "" for the present one.
+        event: the number of an event.
+        turns: of each partition, the number of a turn (DU-24).
+        is_beside: whether more is read than the partitions that ``turns`` names: what the daemon shows beside them has to be as
+            new.
+    """
+
+    term: str = ""
+    event: int = 0
+    turns: Mapping[str, int] = {}
+    is_beside: bool = False
+
+
+#: Whether it is there, may come later, or is of another history.
+Reached = Literal["there", "late", "elsewhere"]
 
 
 class ReadGateway(Protocol):
@@ -100,8 +123,16 @@ class ReadGateway(Protocol):
     def unavailable(self, partition: PartitionName) -> str:
         """The reason for which a partition cannot be read at present, which a replica may have; "" if it can."""
 
-    async def reach(self, event: int, term: str) -> None:
-        """Wait, but not for long, until an event of a term is there: a follower may have been told of it elsewhere."""
+    def turn_of(self, partition: PartitionName) -> int:
+        """The number of the newest turn of a partition; 0 if there is none."""
+
+    async def reach(self, point: Point) -> Reached:
+        """Wait, but not for long, until that is there of which who reads may have been told elsewhere."""
+
+
+def turns_of(gateway: ReadGateway, shown: Names = ANY) -> dict[str, int]:
+    """The number of the newest turn of each partition with one of these names."""
+    return {name: gateway.turn_of(name) for name in gateway.partitions if name in shown}
 
 
 class Gateway(ReadGateway, Protocol):
@@ -122,6 +153,14 @@ class Gateway(ReadGateway, Protocol):
     @property
     def begun(self) -> trio.Event:
         """Set when clients other than standbys are let in."""
+
+    @property
+    def turns_before(self) -> Mapping[str, int]:
+        """The number of the last turn of each partition before the present term."""
+
+    @property
+    def is_switching(self) -> bool:
+        """True while a configuration is put into force: partitions may have it, and ``config`` is the one before."""
 
     def supersede(self, term: str) -> None:
         """End at once: another daemon has taken over in this term."""

@@ -301,7 +301,7 @@ class PartitionActor:
             elif wanted:
                 await self._take_in(wanted)
             for intake in self.hand.finish():
-                intake.answers.done(self.core.name)
+                intake.answers.done(self.core.name, self.core.turns)
         if not (self._cycling.manual or self._on_hold):
             self._check_deadlines()
             await self._schedule()
@@ -426,7 +426,7 @@ class PartitionActor:
                 refusal = (await self._observe(Request(request), parts)).refusal
                 if refusal:
                     answers.failed(Failure("REFUSED", refusal))
-                answers.done(self.core.name)
+                answers.done(self.core.name, self.core.turns)
             case TakeSnapshot():
                 await self._send_placements()
                 await self.show(command)
@@ -439,13 +439,13 @@ class PartitionActor:
                     if self._at_rest:
                         break
                 await self._send_placements()
-                answers.done(self.core.name)
+                answers.done(self.core.name, self.core.turns)
             case Quiesce(answers, more_follows):
                 if not more_follows:
                     self._check_deadlines()
                 while not self._at_rest and not self._cycling.manual:
                     await self._schedule()
-                answers.done(self.core.name)
+                answers.done(self.core.name, self.core.turns)
 
     async def _send_placements(self) -> None:
         """Let nodes agree with the scheduler before anybody reads them."""

@@ -140,7 +140,7 @@ class Follower(ReconnectingSession[FollowedMessage]):
     def _resume_from(self, place: int | str, term: str | None = None) -> None:
         """Set where the next connection starts; ``term`` as in ``Subscribe``, None if it is the same as before."""
         same = self._subscribe.term
-        self._subscribe = structs.replace(self._subscribe, from_=place, term=same if term is None else term)
+        self._subscribe = structs.replace(self._subscribe, from_=place, term=same if term is None else term, turns={})
 
 
 def _description(subscribe: si.Subscribe) -> str:
@@ -192,6 +192,7 @@ async def follow(
     rng: random.Random | None = None,
     on_connection: OnConnection = silently,
     waits: bool = True,
+    after: si.Ack | None = None,
     **options: Unpack[SubscriptionOptions],
 ) -> AsyncIterator[Follower]:
     """Follow the event feed. After a lost connection it connects again and resumes, without missing or repeated events.
@@ -216,6 +217,8 @@ async def follow(
         with whether events may be missing.
     waits : bool
         Whether to wait for up to ``FIRST_CONNECT_S`` (5 s) for a daemon that does not listen yet.
+    after : si.Ack
+        The answer to a request of which the effect is to be seen, also at a replica, which may wait for it for 2 s.
     **options
         What is received, and who this is: see `SubscriptionOptions` and `LoginOptions`.
 
@@ -231,7 +234,8 @@ async def follow(
     """
     subscribe = si.Subscribe(
         from_=from_,
-        term=term,
+        term=term if after is None else term or after.term,
+        turns={} if after is None else after.turns,
         pending_asks=options.get("pending_asks", False),
         partitions=list(options.get("partitions", ())),
         queues=list(options.get("queues", ())),

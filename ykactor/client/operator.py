@@ -1,9 +1,9 @@
 """The client of an operator."""
 
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeVar, Unpack
+from typing import TypedDict, TypeVar, Unpack
 
 import trio
 from msgspec import structs
@@ -85,13 +85,15 @@ async def operate(url: str, *, on_journal: OnJournal = lambda _: None, **login: 
         yield Operator(connection, on_journal)
 
 
-async def read_configuration(url: str, **login: Unpack[LoginOptions]) -> si.Configuration:
+async def read_configuration(url: str, *, after: si.Ack | None = None, **login: Unpack[LoginOptions]) -> si.Configuration:
     """The queue configuration in force.
 
     Parameters
     ----------
     url : str
         ``ws://HOST:9081``, ``wss://HOST:9081`` or ``unix:PATH``.
+    after : si.Ack
+        The answer to a request of which the effect is to be seen, also at a replica, which may wait for it for 2 s.
     **login
         Who this is (`LoginOptions`).
 
@@ -100,14 +102,15 @@ async def read_configuration(url: str, **login: Unpack[LoginOptions]) -> si.Conf
     Disconnected
         There is no connection.
     RequestRefused
+        With the code ``UNAVAILABLE`` the replica has not come so far yet.
         The daemon does not let this one in, or shows it only a part of its queues and partitions.
     """
-    return await _answer(url, si.ReadConfiguration(), login, si.Configuration)
+    return await _answer(url, si.ReadConfiguration(**_turns(after)), login, si.Configuration)
 
 
-async def check_health(url: str, **login: Unpack[LoginOptions]) -> si.Health:
+async def check_health(url: str, *, after: si.Ack | None = None, **login: Unpack[LoginOptions]) -> si.Health:
     """The health of the daemon, from checks of the last 30 s. Parameters and errors are as of `read_configuration`."""
-    return await _answer(url, si.CheckHealth(), login, si.Health)
+    return await _answer(url, si.CheckHealth(**_turns(after)), login, si.Health)
 
 
 async def read_usage(
@@ -117,13 +120,14 @@ async def read_usage(
     first_day: str = "",
     last_day: str = "",
     partitions: Sequence[str] = (),
+    after: si.Ack | None = None,
     **login: Unpack[LoginOptions],
 ) -> list[si.UsageRow]:
     """Use by tasks, waiting of asks and losses by preemption, in base units times seconds, in no order.
 
     Parameters
     ----------
-    url, **login
+    url, after, **login
         As of `read_configuration`.
     by : sequence of str
         What is summed up for itself: ``"day"``, ``"queue"``, ``"user"``, ``"group"``, ``"application"``.
@@ -137,8 +141,19 @@ async def read_usage(
     Disconnected, RequestRefused
         As `read_configuration`, and if a name is not known.
     """
-    question = si.ReadUsage(by=list(by), first_day=first_day, last_day=last_day, partitions=list(partitions))
+    question = si.ReadUsage(by=list(by), first_day=first_day, last_day=last_day, partitions=list(partitions), **_turns(after))
     return (await _answer(url, question, login, si.Usage)).rows
+
+
+class _Turns(TypedDict):
+    """The fields of a question that say how new its answer has to be."""
+
+    term: str
+    turns: Mapping[str, int]
+
+
+def _turns(after: si.Ack | None) -> _Turns:
+    return {"term": "", "turns": {}} if after is None else {"term": after.term, "turns": after.turns}
 
 
 async def _answer(

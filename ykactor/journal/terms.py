@@ -104,6 +104,13 @@ class Terms:
     def __contains__(self, term: str) -> bool:
         return term in self._ends
 
+    def are_before(self, term: str) -> bool:
+        """True if a term, which a client has sent, is higher than all of these: this history may come to have it."""
+        try:
+            return Term.parse(term) > self.present
+        except ValueError:
+            return False
+
     def missing(self, kind: Kind, number: int, term: str) -> str:
         """The reason for which this history has no message with this number of this term, as a sentence; "" if it may have it.
 

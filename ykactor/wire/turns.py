@@ -39,12 +39,14 @@ class Hello(_Message, frozen=True):
     Attributes:
         terms: of its history, the oldest first; each with the number of its first event. The last one is the present.
         started_ns, now_ns: the Unix times at which it was started, and at which this was sent.
+        turns_before: of each partition, the number of its last turn before the present term.
     """
 
     version: str
     terms: list[tuple[str, int]]
     started_ns: int
     now_ns: int
+    turns_before: Mapping[str, int] = {}
 
     def check_version(self, url: str) -> None:
         """Raises: OtherVersionError: the daemon at this address has another version."""
@@ -110,15 +112,19 @@ class Past(_Message, frozen=True):
 class Process(_Message, frozen=True):
     """The status of the daemon beside its partitions, as readers are shown it; sent at first, and when it has changed.
 
+    It follows the configuration that was in force then, if that was another one than before.
+
     Attributes:
         partitions: by name, in their order: the state, and since when.
         registration: the resource manager; None if none is registered.
         problems: what keeps the daemon from serving, a sentence each.
+        turns: of each partition, the number of the newest turn of which the rest is no older; it may come later.
     """
 
     partitions: Mapping[PartitionName, tuple[PartitionState, int]]
     registration: Registration | None
     problems: list[str]
+    turns: Mapping[str, int] = {}
 
 
 class Configuration(_Message, frozen=True):

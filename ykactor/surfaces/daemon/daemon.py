@@ -20,6 +20,7 @@ from msgspec import Struct
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Awaited, Intake, RunCycles
 from ykactor.actors.feed import FeedActor
+from ykactor.actors.gateway import Point, Reached
 from ykactor.actors.health import Check, HealthChecks
 from ykactor.actors.journal import Journal, Recording
 from ykactor.actors.outbox import OutboxRegistry
@@ -189,6 +190,8 @@ class Daemon:
         self._settings = settings
         self._clock = clock
         self.started_ns = clock.now_ns()
+        recovered_partitions = {} if recovered is None else recovered.partitions
+        self.turns_before: dict[str, int] = {name: restored.core.turns for name, restored in recovered_partitions.items()}
         self._file_config = config
         self._recovered = recovered
         in_force = recovered.config if recovered is not None else config or queuefile.load("")
@@ -286,8 +289,19 @@ class Daemon:
         """Nothing: a partition that is stopped shows its state (``ReadGateway.unavailable``)."""
         return ""
 
-    async def reach(self, _: int, __: str) -> None:
-        """Wait for nothing: no follower knows of an event before the daemon (``ReadGateway.reach``)."""
+    def turn_of(self, partition: PartitionName) -> int:
+        """The number of the newest turn, also if that is under way (``ReadGateway.turn_of``)."""
+        actor = self._partitions.actors.get(partition)
+        return 0 if actor is None else actor.core.turns
+
+    async def reach(self, point: Point) -> Reached:
+        """Wait for nothing: nobody knows anything before the daemon (``ReadGateway.reach``)."""
+        return "there" if not point.term or point.term in self.terms else "elsewhere"
+
+    @property
+    def is_switching(self) -> bool:
+        """True while a configuration is put into force (``Gateway.is_switching``)."""
+        return self._reloading.is_switching
 
     async def with_groups(self, partition: PartitionName, submissions: list[Submission]) -> list[Submission]:
         """Look up the groups of users that are submitted without groups (``Gateway.with_groups``)."""

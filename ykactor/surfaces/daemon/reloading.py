@@ -158,6 +158,11 @@ class Reloading:
         self.refusal = self._file_refusal = ""
         return in_force
 
+    @property
+    def is_switching(self) -> bool:
+        """True while a configuration is put into force."""
+        return self._switching.locked()
+
     def has_read(self, config: SchedulerConfig) -> bool:
         """True if this text of the queue file was read last."""
         return config.checksum == self._file

@@ -27,6 +27,7 @@ from ykactor.surfaces.http.app import caller_of, view_for
 from ykactor.surfaces.http.load import CpuMeter, LoopLoad
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import Page, reply
+from ykactor.surfaces.http.turns import asked_of, note_read
 from ykactor.surfaces.net.requests import RETRY, RefusedError
 from ykactor.wire.rest.codec import Item, encode, list_parts, object_parts
 
@@ -127,11 +128,20 @@ class Published:
         view = view_for(request)
         if view is not None and view.queues is None:  # it sees all of the partition
             view = None
+        page = await self._page(request, partition, key, read, view, is_small=is_small)
+        note_read(request, partition, page.turn)
+        return page
+
+    async def _page(
+        self, request: Request, partition: PartitionName, key: Key, read: Reading, view: View | None, *, is_small: bool
+    ) -> Page:
         if is_small:
             return await self._read(partition, read, view, CpuMeter())
+        turn = asked_of(request, partition)
         whole, who, asked_s = (partition, view, *key), caller_of(request).identity.name, trio.current_time()
         budget = self._budget(partition)
-        if (last := self._pages.last(whole)) is not None:
+        last = self._pages.last(whole)
+        if last is not None and turn <= last.turn <= self.gateway.turn_of(partition):  # else of an earlier one with this name
             age = last.age_s / self._stale_s(partition)
             if last.is_fresh or (age < 1 and not budget.may_renew(age, who)):
                 return last
@@ -140,7 +150,7 @@ class Published:
                 last = self._pages.last(whole)
                 if last is not None and last.made_s >= asked_s:
                     return last
-                return await self._pages.get(whole, partial(self._read_in_turn, partition, read, view))
+                return await self._pages.get(whole, partial(self._read_in_turn, partition, read, view), turn)
         raise _no_answer(partition)
 
     def _stale_s(self, partition: PartitionName) -> float:
@@ -167,20 +177,23 @@ class Published:
         return await self._pages.get(key, make)
 
     async def _read(self, partition: PartitionName, read: Reading, view: View | None, meter: CpuMeter) -> Page:
-        found = await self._answered(partition, read, view, meter)
+        found, turn = await self._answered(partition, read, view, meter)
         if found is None:
-            return Page(404, [], meter.seconds)
-        return Page(200, await _encoded(found), meter.seconds)
+            return Page(404, [], meter.seconds, turn)
+        return Page(200, await _encoded(found), meter.seconds, turn)
 
     async def ask(self, partition: PartitionName, read: Reading, view: View | None = None) -> Any:
         """The result of a reading, which the partition runs between two turns."""
-        return await self._answered(partition, read, view, CpuMeter())
+        found, _ = await self._answered(partition, read, view, CpuMeter())
+        return found
 
-    async def _answered(self, partition: PartitionName, read: Reading, view: View | None, meter: CpuMeter) -> Any:
+    async def _answered(self, partition: PartitionName, read: Reading, view: View | None, meter: CpuMeter) -> tuple[Any, int]:
+        """The result of a reading, and the number of the turn before it."""
         inbox = self.gateway.partitions.get(partition)
         with trio.move_on_after(ANSWER_S), suppress(trio.ClosedResourceError, trio.BrokenResourceError):
             if inbox is not None:
-                return await read_partition(inbox, partial(_reading, read, view, meter))
+                answered: tuple[Any, int] = await read_partition(inbox, partial(_reading, read, view, meter))
+                return answered
         if partition not in self.gateway.partitions:
             raise RefusedError(404, NO_PARTITION)
         if why := self.gateway.unavailable(partition):
@@ -219,12 +232,12 @@ async def _encoded(found: Any) -> list[bytes]:
 
 def _reading(
     read: Reading, view: View | None, meter: CpuMeter, core: PartitionCore, state: SchedulerState, now_ns: int
-) -> Steps[Any]:
+) -> Steps[tuple[Any, int]]:
     """The reading as one that pauses."""
     found = read(Look(core, state, now_ns, view))
     if isinstance(found, Generator):
         found = yield from meter.measured(found)
-    return found
+    return found, core.turns
 
 
 # ---- the time of a partition that readers may take, and how old their answers become meanwhile
@@ -301,9 +314,13 @@ class Pages:
         #: Set when the page that is being made is there.
         self._making: dict[Key, trio.Event] = {}
 
-    async def get(self, key: Key, make: Callable[[], Awaitable[Page]]) -> Page:
-        """The page of a key, made by ``make`` if there is none that is fresh. What ``make`` raises reaches who has called it."""
-        while (page := self.last(key)) is None or not page.is_fresh:
+    async def get(self, key: Key, make: Callable[[], Awaitable[Page]], turn: int = 0) -> Page:
+        """The page of a key, made by ``make`` if there is none that is fresh. What ``make`` raises reaches who has called it.
+
+        Args:
+            turn: the number of a turn that the page must have, and a new one has.
+        """
+        while (page := self.last(key)) is None or not page.is_fresh or page.turn < turn:
             making = self._making.get(key)
             if making is None:
                 return await self._make(key, make)

@@ -24,7 +24,9 @@ JSON, TEXT = "application/json; charset=UTF-8", "text/plain; charset=utf-8"
 _SHORT: tuple[tuple[str, str], ...] = ()
 PLAIN = (("Vary", "Accept-Encoding"),)
 ZIPPED = (*PLAIN, ("Content-Encoding", "gzip"))
-_ALLOWED_HEADERS = "X-Requested-With,Content-Type,Accept,Origin,Authorization"
+#: The headers of requests and answers that name turns and their term (``turns``).
+TURN, TERM = "Ykactor-Turn", "Ykactor-Term"
+_ALLOWED_HEADERS = f"X-Requested-With,Content-Type,Accept,Origin,Authorization,{TURN},{TERM}"
 #: Sends a part of a body.
 Write = Callable[[bytes | memoryview], Awaitable[None]]
 
@@ -48,6 +50,7 @@ class Page(Struct, eq=False):
         parts: of the body, in order: a large one is never in one piece, which would take long to make.
         took_s: how long it took to make it, without waiting for others; also to compress it, if somebody wants that.
         charge: is told how long it took to compress it; None: nobody is.
+        turn: the number of the last turn of its partition before.
         made_s: when it was made, of trio's clock.
         fresh_s: how long it is shown from then on.
     """
@@ -55,6 +58,7 @@ class Page(Struct, eq=False):
     status: int
     parts: list[bytes]
     took_s: float = 0.0
+    turn: int = 0
     made_s: float = 0.0
     fresh_s: float = FRESH_S
     charge: Callable[[float], None] | None = None
@@ -229,6 +233,7 @@ def cors(methods: str) -> dict[str, str]:
         "Access-Control-Allow-Origin": "*",
         "Access-Control-Allow-Methods": methods,
         "Access-Control-Allow-Headers": _ALLOWED_HEADERS,
+        "Access-Control-Expose-Headers": f"{TURN},{TERM}",
     }
 
 

@@ -25,6 +25,7 @@ from ykactor.surfaces.http.monitoring import Health, History, Metrics
 from ykactor.surfaces.http.published import Published
 from ykactor.surfaces.http.replies import Page, reply
 from ykactor.surfaces.http.session import Login, Websockets
+from ykactor.surfaces.http.turns import Turns
 from ykactor.surfaces.metrics.scrape import Sources
 from ykactor.wire.rest import events, queues, types, usage
 from ykactor.wire.rest.applications import Application, PendingAsk, TaskRecord
@@ -37,7 +38,8 @@ _JSON, _TEXT = "application/json", "text/plain"
 
 def routes(to: Services) -> list[Route]:
     """All routes."""
-    found = [*_of_partitions(to.api), *_of_events(to), *_of_daemon(to)]
+    turns = Turns(to.gateway)
+    found = [*map(turns.of, (*_of_partitions(to.api), *_of_events(to), *_of_daemon(to)))]
     document = partial(_openapi, openapi_document(found))
     return [*found, Route("/openapi.json", document, "The OpenAPI document of the other routes", role=None)]
 
@@ -152,6 +154,7 @@ class Services:
     """
 
     def __init__(self, gateway: ReadGateway, sources: Sources, stopping: trio.Event, websockets: Websockets) -> None:
+        self.gateway = gateway
         published = Published(gateway)
         self.api = Api(published)
         self.events = Events(gateway, stopping)
@@ -174,6 +177,7 @@ _MEANINGS = {
     403: "the identity may not read this",
     404: "there is no such object",
     408: "the body has not arrived in time",
+    412: "the turn that the request names is of another history",
     413: "the body is too large",
     500: "an error of the daemon",
     503: "too much is asked, or the daemon does not serve",
@@ -224,7 +228,7 @@ def _operation(route: Route, schema: dict[str, Any] | None) -> dict[str, Any]:
 def _refusals(route: Route) -> list[int]:
     """The statuses of its refusals: its own, those of all routes, and those that follow from what it needs."""
     proof, parameters, partition = route.role is not None, bool(route.parameters), "{partition}" in route.path
-    shared = {400: parameters, 401: proof, 403: proof, 404: partition, 500: True, 503: True}
+    shared = {400: parameters or proof, 401: proof, 403: proof, 404: partition, 412: proof, 500: True, 503: True}
     return sorted({*route.refusals, *(status for status, is_possible in shared.items() if is_possible)})
 
 

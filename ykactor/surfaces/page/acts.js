@@ -70,6 +70,7 @@ function applicationActs(app, name) {
 async function carryOut(app, request, done, begun = done) {
     try {
         const ack = await act(app.session, request);
+        app.feed.expect(ack);
         announce(ack.releasing ? begun : done);
         app.notice("");
     } catch (error) {

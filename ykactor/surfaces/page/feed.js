@@ -22,6 +22,8 @@ export class Feed {
     /** Whether what comes belongs to a subscription that was replaced. */
     #isReplacing = false;
     #heardAt = 0;
+    /** What the next snapshot must have, wherever it is read: the answer to the last request of an operator. */
+    #written = { term: "", turns: {} };
 
     /**
      * Tells everything to a receiver.
@@ -65,6 +67,14 @@ export class Feed {
         if (this.#socket?.readyState === WebSocket.OPEN && this.#askedAt === null && !this.#isReplacing) this.#askForSnapshot();
     }
 
+    /**
+     * Read what a request has changed with the next snapshot.
+     * @param {{ term: string, turns: Record<string, number> }} ack
+     */
+    expect({ term, turns }) {
+        this.#written = { term, turns: { ...(term === this.#written.term ? this.#written.turns : {}), ...turns } };
+    }
+
     #isSilent() {
         const isOpen = this.#socket?.readyState === WebSocket.OPEN;
         return performance.now() - this.#heardAt > (isOpen ? SILENCE_MS : CONNECT_MS);
@@ -72,7 +82,7 @@ export class Feed {
 
     #askForSnapshot() {
         this.#askedAt = performance.now();
-        this.#subscribe({ from: "snapshot" });
+        this.#subscribe({ from: "snapshot", ...this.#written });
     }
 
     #goOn() {
@@ -101,6 +111,7 @@ export class Feed {
             case "JournalStatus":
                 return this.receiver.onJournal(message);
             case "ErrorResponse":
+                if (message.code !== "UNAVAILABLE") this.#written = { term: "", turns: {} };
                 return message.message;
         }
     }
@@ -116,6 +127,7 @@ export class Feed {
             this.last = Math.max(0, message.sequence - HISTORY);
             this.term = message.term;
         }
+        this.#written = { term: "", turns: {} };
         const now = performance.now();
         const tookMs = now - (this.#askedAt ?? now);
         this.#askedAt = null;

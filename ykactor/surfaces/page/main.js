@@ -34,6 +34,7 @@ const app = {
     /** The type of resource that bars show. */
     type: "vcore",
     session: null,
+    feed: null,
     /** Of each section: another number when its list has to be made again. And how many snapshots there have been. */
     shape: { queues: 0, applications: 0, nodes: 0 },
     snapshots: 0,
@@ -72,7 +73,7 @@ function draw() {
 }
 
 const tabs = new Tabs(() => onNextFrame(draw));
-const feed = new Feed({ onSnapshot, onEvents, onLive, onMissing, onRestart, onJournal });
+const feed = (app.feed = new Feed({ onSnapshot, onEvents, onLive, onMissing, onRestart, onJournal }));
 
 function onSnapshot(message, tookMs) {
     app.state.replace(message);

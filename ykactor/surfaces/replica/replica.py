@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import trio
 from msgspec import Struct
@@ -10,6 +10,7 @@ from msgspec import Struct
 from ykactor.access import moments
 from ykactor.actors.clock import Clock
 from ykactor.actors.feed import FeedActor
+from ykactor.actors.gateway import Point, Reached
 from ykactor.actors.health import Check, HealthChecks
 from ykactor.actors.partition import Standing
 from ykactor.core.inspection.process_status import Registration
@@ -23,7 +24,7 @@ from ykactor.surfaces.replica.copies import Copies
 from ykactor.wire.si.events import events, mentioned
 from ykactor.wire.turns import Configuration, Hello, Process
 
-#: How long a follower is waited for that knows of a later event than the replica.
+#: How long who knows of a later event or turn than the replica waits for it.
 REACH_S = 2.0
 
 
@@ -86,6 +87,7 @@ class Replica:
         self.grown = trio.lowlevel.ParkingLot()
         self._clock = clock
         self._process: Process | None = None
+        self._turns_before: Mapping[str, int] = {}
 
     async def run(self) -> None:
         """Serve readers of copies and of the feed until cancelled."""
@@ -106,6 +108,7 @@ class Replica:
         if newest and (reason := terms.missing("event", newest, str(self.terms.present))):
             raise OtherHistoryError(reason)
         self.terms, self.started_ns, self.lost = terms, hello.started_ns, None
+        self._turns_before = hello.turns_before
         self.copies.lose_all()
 
     def show(self, message: Process | Configuration) -> None:
@@ -158,8 +161,30 @@ class Replica:
             return ""
         return f"the replica has no copy of partition {partition} yet: the daemon at {self.url} makes one soon"
 
-    async def reach(self, event: int, term: str) -> None:
-        """Wait until an event of a term is there (``ReadGateway.reach``)."""
-        with trio.move_on_after(REACH_S):
-            while event > self.feed.ring.durable or (term and term not in self.terms):
+    def turn_of(self, partition: PartitionName) -> int:
+        """The number of the last turn that was run here (``ReadGateway.turn_of``)."""
+        copy = self.copies.of.get(partition)
+        return 0 if copy is None else copy.turns
+
+    async def reach(self, point: Point) -> Reached:
+        """Wait until the daemon has told it (``ReadGateway.reach``)."""
+        with trio.move_on_after(REACH_S) as waiting:
+            while not self._has(point):
                 await self.grown.park()
+            if point.turns:
+                await self.feed.published(PartitionName(""))  # the events of these turns
+        if not waiting.cancelled_caught:
+            return "there"
+        return "late" if not point.term or point.term in self.terms or self.terms.are_before(point.term) else "elsewhere"
+
+    def _has(self, point: Point) -> bool:
+        if point.term and point.term not in self.terms:
+            return False
+        # What of an earlier term was durable is in the present one, and of the rest nothing comes any more.
+        is_over = point.term not in ("", str(self.terms.present))
+        told = {} if self._process is None else self._process.turns
+        for name, asked in point.turns.items():
+            number = min(asked, self._turns_before.get(name, 0)) if is_over else asked
+            if self.turn_of(PartitionName(name)) < number or (point.is_beside and told.get(name, 0) < number):
+                return False
+        return point.event <= self.feed.ring.durable

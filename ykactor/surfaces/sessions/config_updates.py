@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import trio
 
-from ykactor.actors.gateway import Gateway, ReadConfig
+from ykactor.actors.gateway import Gateway, ReadConfig, turns_of
 from ykactor.actors.outbox import Outbox
 from ykactor.core.messages.acts import Act
 from ykactor.surfaces.admission.audit import CONFIGURATION, Audit
@@ -91,7 +91,8 @@ class ConfigUpdates:
             for name in list(self._gateway.partitions):
                 await self._gateway.feed.published(name)
             if request.id:  # within the block: that it was replaced is told afterwards
-                outbox.post(si.Ack(id=request.id, checksum=checksum))
+                turns = turns_of(self._gateway, update.caller.identity.partitions)
+                outbox.post(si.Ack(id=request.id, checksum=checksum, turns=turns))
 
 
 @asynccontextmanager

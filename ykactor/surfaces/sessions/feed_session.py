@@ -16,7 +16,7 @@ from ykactor.access.model import normal_queue
 from ykactor.access.view import View, view_of
 from ykactor.actors.commands import read_partition
 from ykactor.actors.feed import SnapshotError
-from ykactor.actors.gateway import ReadGateway
+from ykactor.actors.gateway import Point, ReadGateway
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.selection import Batch, EventFilter, Format
 from ykactor.actors.subscription import Message, Missed, Reached, Subscription, Unread
@@ -140,6 +140,7 @@ class FeedSession:
                     raise request
                 self._caller.check(request)
                 with self.peer.working():
+                    await self._reach(request)
                     if isinstance(request, si.Subscribe):
                         subscription = await self._subscribe(request)
                     else:
@@ -176,6 +177,26 @@ class FeedSession:
                 await self.peer.send(status if self._view is None else structs.replace(status, reason=""))
             case Reached(sequence):
                 await self.peer.send(self._bookmark(sequence))
+
+    async def _reach(self, request: si.FeedRequest) -> None:
+        """Wait until what the request reads is as new as it asks for.
+
+        Raises:
+            ProtocolError: it is not there in time, or the turns are of another history.
+        """
+        view = self._view
+        asked = {name: number for name, number in request.turns.items() if view is None or view.shows_partition(name)}
+        if not asked:
+            return
+        is_subscription, outcome = isinstance(request, si.Subscribe), "there"
+        with trio.CancelScope() as self._beginning:
+            outcome = await self._gateway.reach(Point(request.term, turns=asked, is_beside=not is_subscription))
+        if outcome == "late":
+            raise ProtocolError("UNAVAILABLE", "these turns have not come here yet, try again", "turns")
+        goes_on = isinstance(request, si.Subscribe) and isinstance(request.from_, int)  # who does gets a snapshot instead
+        if outcome == "elsewhere" and not goes_on:
+            why = "found turns of a term that this history does not have"
+            raise ProtocolError("RESYNC_REQUIRED", why, "term")
 
     async def _answer(self, request: si.ReadConfiguration | si.CheckHealth | si.ReadUsage) -> None:
         with trio.CancelScope() as self._beginning:
@@ -237,7 +258,7 @@ class FeedSession:
     async def _begin(self, request: si.Subscribe) -> si.Snapshot | si.Bookmark:
         """The message with the sequence number after which events follow: a snapshot or a bookmark."""
         if isinstance(request.from_, int):
-            await self._gateway.reach(request.from_, request.term or request.instance)
+            await self._gateway.reach(Point(request.term or request.instance, request.from_))
         match request.from_:
             case "now":
                 return self._bookmark(self._feed.ring.durable)

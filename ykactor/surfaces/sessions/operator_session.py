@@ -15,7 +15,7 @@ import trio
 from msgspec import Struct, structs
 
 from ykactor.actors.commands import Administer, Intake
-from ykactor.actors.gateway import Gateway
+from ykactor.actors.gateway import Gateway, turns_of
 from ykactor.actors.pauses import drive, pause
 from ykactor.core.messages.acts import Act, HoldQueue, MoveApplication, Operator, OperatorAct, full_path
 from ykactor.core.messages.kinds import NodeAction
@@ -95,9 +95,10 @@ class OperatorSession:
         except ProtocolError as error:
             self._audit.refused_message(self._caller, request, str(error))
             raise
+        turns = turns_of(self._gateway, self._caller.identity.partitions)
         await self._audit.durable()
         self.peer.settle()
-        return ack
+        return structs.replace(ack, turns=turns, term=str(self._gateway.terms.present))
 
     async def _check(self, request: si.OperatorRequest) -> None:
         """Ask whether the caller may send the request, of a few of its nodes at a time: each is asked about."""

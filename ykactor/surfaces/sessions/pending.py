@@ -39,6 +39,7 @@ class Pending(Answers):
 
     Attributes:
         answer: to the request; None if it had no effect and gets none.
+        turns: those of ``Ack``, until the answer is sent.
         finished: set when the answer is known.
     """
 
@@ -50,7 +51,8 @@ class Pending(Answers):
         accepted: Accepted | None = None,
         sender: Sender | None = None,
     ) -> None:
-        self.answer: si.Ack | si.ErrorResponse | None = si.Ack(id=request_id)
+        self.turns: dict[str, int] = {}
+        self.answer: si.Ack | si.ErrorResponse | None = si.Ack(id=request_id, turns=self.turns)
         self.accepted = accepted
         self.partitions = list(partitions)
         self.finished = trio.Event()
@@ -60,8 +62,10 @@ class Pending(Answers):
         self._working = set(self._parts)
         self._check()
 
-    def done(self, partition: PartitionName) -> None:
-        """A partition has carried out its part."""
+    def done(self, partition: PartitionName, turn: int = 0) -> None:
+        """A partition has carried out its part (``Answers.done``)."""
+        if turn:
+            self.turns[partition] = turn
         self._working.discard(partition)
         self._check()
 

@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 
 from ykactor.access.model import Identity
 from ykactor.actors.commands import NOBODY, Administer, Connected, Intake, PartitionCommand, Publication
-from ykactor.actors.gateway import Gateway
+from ykactor.actors.gateway import Gateway, turns_of
 from ykactor.actors.health import AHEAD_NS
 from ykactor.actors.mailbox import Held, Mailbox
 from ykactor.actors.outbox import Outbox, OutboxReader
@@ -207,7 +207,9 @@ class RequestHandler(Sender):
                 return None
             case _:
                 return await self._submit(request, work, accepted)
-        return self._begin(request.id, self._gateway.partitions, (), accepted)
+        pending = self._begin(request.id, self._gateway.partitions, (), accepted)
+        pending.turns.update(turns_of(self._gateway, self._caller.identity.partitions))
+        return pending
 
     async def _run_steps(self, steps: int) -> None:
         if not self._gateway.manual:

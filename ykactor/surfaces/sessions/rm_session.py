@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from ykactor.access import moments
 from ykactor.actors.commands import NOBODY, Connected, Intake
-from ykactor.actors.gateway import Gateway, ReadConfig
+from ykactor.actors.gateway import Gateway, ReadConfig, turns_of
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxReader, RegistrationEndedError, SessionReplacedError
 from ykactor.core.messages.acts import Act
@@ -223,7 +223,8 @@ class ResourceManagerSession:
         term = str(self._gateway.terms.present)
         reader.outbox.post(si.RegisterResourceManagerResponse(term=term))
         if request.id:
-            reader.outbox.post(si.Ack(id=request.id, checksum=checksum, term=term))
+            turns = turns_of(self._gateway, partitions)
+            reader.outbox.post(si.Ack(id=request.id, checksum=checksum, term=term, turns=turns))
         return reader
 
     async def _tell_connected(self, connected: Connected) -> None:

@@ -9,10 +9,11 @@ from contextlib import suppress
 from typing import cast
 
 import trio
+from msgspec import structs
 
 import ykactor
 from ykactor.actors.commands import read_partition
-from ykactor.actors.gateway import Gateway, ReadGateway
+from ykactor.actors.gateway import Gateway, ReadGateway, turns_of
 from ykactor.actors.turn_stream import Dropped, TurnReader, TurnStream
 from ykactor.core.records.base import encode_base
 from ykactor.core.values.ids import PartitionName
@@ -82,7 +83,8 @@ class TurnsSession:
                 turns.leave(reader)
 
     async def _greet(self) -> None:
-        await self._send([encode(_hello(self._gateway))])
+        hello = structs.replace(_hello(self._gateway), turns_before=self._gateway.turns_before)
+        await self._send([encode(hello)])
 
     # ---- what the replica wants
 
@@ -141,12 +143,15 @@ class TurnsSession:
         """Send what readers are shown beside partitions, when it has changed."""
         process: Process | None = None
         checksum: str | None = None
+        turns: dict[str, int] = {}
         while True:
             gateway = self._gateway
             if gateway.config.checksum != checksum:
                 checksum = gateway.config.checksum
                 await self._send([encode(Configuration(gateway.config.text, checksum))])
-            found = _process(gateway)
+            if not gateway.is_switching:
+                turns = turns_of(gateway)
+            found = structs.replace(_process(gateway), turns=turns)
             if found != process:
                 process = found
                 await self._send([encode(found)])

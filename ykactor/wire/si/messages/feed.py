@@ -6,7 +6,7 @@ from msgspec import UNSET, UnsetType
 
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.inspection.process_status import StandbysStatus
-from ykactor.wire.si.messages.base import Int64, Message, Part
+from ykactor.wire.si.messages.base import Int64, Message, NotNegative, Part
 from ykactor.wire.si.messages.responses import ErrorResponse, JournalStatus
 
 
@@ -69,7 +69,19 @@ class EventRecord(Part, frozen=True):
 # ---- from followers
 
 
-class Subscribe(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Reading(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A message that is answered when what it reads is as new as it asks for: at a replica it may wait for 2 s (DU-24).
+
+    Attributes:
+        term: to which the turns belong; "" for the present one.
+        turns: of partitions, the numbers of turns, as in ``Ack``.
+    """
+
+    term: str = ""
+    turns: Mapping[str, NotNegative] = {}
+
+
+class Subscribe(_Reading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The events that a client wants to receive.
 
     Attributes:
@@ -77,6 +89,7 @@ class Subscribe(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
             the number of the last event that it has. One more than the newest is answered with a ``Bookmark`` at the newest.
         term: the term of this number (``Bookmark.term``). If the history of the daemon does not have this number of this term, a
             ``Snapshot`` with the reason confirms the subscription. Empty: not known, and any history will do.
+            It is that of ``turns`` too.
         instance: the same for clients of version 0.2; such a number is refused with ``RESYNC_REQUIRED``.
         pending_asks: whether a ``Snapshot`` has ``pendingAsks`` in each partition: by a number in parts, each with
             ``applicationID``, and the ``allocationKeys`` and ``creationTimes`` of up to 500 of its pending asks.
@@ -85,7 +98,6 @@ class Subscribe(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     from_: Int64 | str = "now"
-    term: str = ""
     instance: str = ""
     pending_asks: bool = False
     partitions: list[str] = []
@@ -94,15 +106,15 @@ class Subscribe(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kinds: list[str] = []
 
 
-class ReadConfiguration(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ReadConfiguration(_Reading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Ask for the queue configuration in force, which is answered with ``Configuration``."""
 
 
-class CheckHealth(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CheckHealth(_Reading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Ask whether the daemon is well, which is answered with ``Health``."""
 
 
-class ReadUsage(Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ReadUsage(_Reading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Ask what was used and waited for, which is answered with ``Usage`` (AP-141).
 
     Attributes:

@@ -141,13 +141,17 @@ class Ack(_Response, frozen=True, kw_only=True):
     Attributes:
         checksum: of the configuration now in force, if the request changed it.
         releasing: what an operator has cancelled goes on until the resource manager has confirmed its release (OP-10).
-        term: of a registration: the present term of the daemon (EV-55). The numbers of messages belong to it from here on.
+        term: of a registration, or to an operator: the present term of the daemon (EV-55). The numbers of messages belong to it
+            from here on, and those of turns.
+        turns: of each partition that has carried it out, the number of the turn in which it had; who reads with these reads
+            what the request has changed, also at a replica (DU-24).
     """
 
     id: str
     checksum: str = ""
     releasing: bool = False
     term: str = ""
+    turns: Mapping[str, int] = {}
 
 
 class ErrorResponse(_Response, frozen=True, kw_only=True):
