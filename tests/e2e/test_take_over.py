@@ -285,6 +285,66 @@ async def test_the_older_daemon_is_refused(tmp_path: Path) -> None:
     assert not alone.failed()
 
 
+async def test_two_standbys_that_take_over_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that has been told something by one of them never goes on at the other one, which is told by its term."""
+    place = Place(tmp_path)
+    others = [tmp_path / "b", tmp_path / "c"]
+    urls = [f"unix:{directory}.sock" for directory in others]
+    async with place.daemon(0) as daemon, place.standby(1) as one, standby_of(place.urls[0], others[1]) as two:
+        await one.has(1)
+        await two.has(1)
+        daemon.process.kill()
+        await daemon.process.wait()
+        said = list[str]()
+
+        async def take_over(directory: Path) -> None:
+            said.append((await run_command("take-over", "--url", place.urls[0], "--state-dir", directory))[0])
+
+        async with trio.open_nursery() as nursery:
+            for directory in others:
+                nursery.start_soon(take_over, directory)
+        assert all("begins term 1048576-" in line for line in said)
+    refusals, refused, check = list[str](), trio.Event(), Addresses.check
+
+    def checked(addresses: Addresses, term: str) -> None:
+        try:
+            check(addresses, term)
+        except Disconnected as refusal:
+            refusals.append(str(refusal))
+            refused.set()
+            raise
+
+    monkeypatch.setattr(Addresses, "check", checked)
+    async with real_daemon("--state-dir", others[0], ws=["--ws", urls[0]]) as first:
+        async with follow(",".join(urls)) as messages:
+            async with real_daemon("--state-dir", others[1], ws=["--ws", urls[1]]), trio.open_nursery() as nursery:
+                nursery.start_soon(anext, messages)
+                first.process.kill()
+                await refused.wait()
+                nursery.cancel_scope.cancel()
+            beside = f"which has begun beside the one of term {messages.term} before it; only one of them can go on"
+    assert f"{urls[1]}: found a daemon of term 1048577-" in refusals[0]
+    assert beside in refusals[0]
+
+
+async def test_a_standby_that_comes_too_late_to_take_over(tmp_path: Path) -> None:
+    """The daemon that has taken over before refuses it, and nobody begins there."""
+    place, late = Place(tmp_path), tmp_path / "c"
+    async with place.daemon(0) as daemon, place.standby(1) as one, standby_of(place.urls[0], late) as two:
+        await one.has(1)
+        await two.has(1)
+        daemon.process.kill()
+        await daemon.process.wait()
+        await place.take_over()
+    async with place.daemon(1) as newer:
+        errors = (await run_command("take-over", "--url", place.urls[1], "--state-dir", late, expect=exit_codes.FAILED))[1]
+        assert "it has taken over in term 1048576-" in errors
+        assert "only one of them can go on" in errors
+        assert newer.process.poll() is None
+        refused = (await run_command("serve", "--state-dir", late, "--http", "none", expect=exit_codes.USAGE))[1]
+        assert "found that this history goes on elsewhere, in term 1048577-" in refused
+
+
 async def test_a_hand_over_without_a_daemon_takes_nothing_over(tmp_path: Path) -> None:
     """The command says so, and what to do; the directory stays one of a standby."""
     place = Place(tmp_path)

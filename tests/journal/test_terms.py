@@ -11,15 +11,42 @@ import pytest
 from journals import S_NS, compact_json, copied, numbered, opened, turns_of
 from seeds import seeds
 
+from ykactor.client import Disconnected
+from ykactor.client import addresses as addresses_module
+from ykactor.client.addresses import Addresses
 from ykactor.journal import maintenance
 from ykactor.journal.errors import JournalError
 from ykactor.journal.files import Seen
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
-from ykactor.journal.terms import Beginning, Term, Terms
+from ykactor.journal.terms import GENERATION, NO_TERM, Beginning, Term, Terms
 from ykactor.journal.transaction import Batch
 
 STEPS = 60
+
+
+def test_two_take_overs_are_told_apart() -> None:
+    """They and all later starts have the same numbers, and are rivals; a later take-over is after both. Clients see it too."""
+    before = Term.after(Term.after(NO_TERM))
+    first, second = Term.after(before, takes_over=True), Term.after(before, takes_over=True)
+    later, other = Term.after(first), Term.after(Term.after(second))
+    assert (before.number, first.number, second.number, later.number) == (2, GENERATION, GENERATION, GENERATION + 1)
+    for one, rival in [(first, second), (first, other), (later, second), (later, other)]:
+        assert one.is_rival_of(rival)
+        addresses = Addresses("ws://a:1,ws://b:1")
+        addresses.confirmed(str(one))
+        with pytest.raises(Disconnected, match=f"found a daemon of term {rival}, which has begun beside the one of term {one}"):
+            addresses.check(str(rival))
+        addresses.check(str(Term.after(rival, takes_over=True)))
+    addresses = Addresses("ws://a:1,ws://b:1")
+    for term in (before, first, later, Term.after(later)):
+        assert not term.is_rival_of(later)
+        addresses.check(str(term))
+        addresses.confirmed(str(term))
+        with pytest.raises(Disconnected, match=f"found a daemon of term {term.number}-0"):
+            addresses.check(f"{term.number}-{'0' * 16}")
+    assert Term.parse(str(later)) == later
+    assert addresses_module.GENERATION == GENERATION
 
 
 class Histories:

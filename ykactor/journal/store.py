@@ -26,7 +26,7 @@ from ykactor.journal.files import (
     sync,
 )
 from ykactor.journal.reading import base_bytes
-from ykactor.journal.terms import TERMS_MAX, Beginning, Term, Terms, read_beginnings, write_beginning, write_beginnings
+from ykactor.journal.terms import NO_TERM, TERMS_MAX, Beginning, Term, Terms, read_beginnings, write_beginning, write_beginnings
 from ykactor.journal.transaction import Batch, LogRow, Transaction, record_crc
 
 #: The write-ahead log is copied into the database when it has grown by so much; 30 ms, during which nothing is committed.
@@ -230,9 +230,9 @@ class Store:
         Args:
             takes_over: as of ``Term.after``.
         """
-        numbers = [beginning.term.number for beginning in self.beginnings] + ([] if self._noted is None else [self._noted.number])
+        terms = [beginning.term for beginning in self.beginnings] + ([] if self._noted is None else [self._noted])
         begun = Beginning(
-            Term.after(max(numbers, default=0), takes_over=takes_over),
+            Term.after(max(terms, default=NO_TERM), takes_over=takes_over),
             self.number + 1,
             self.last_event + 1,
             self.last_message + 1,

@@ -49,9 +49,14 @@ class Ended(_Message, frozen=True):
 
 
 class Refused(_Message, frozen=True):
-    """The daemon does not let this journal follow: trying again changes nothing."""
+    """The daemon does not let this journal follow: trying again changes nothing.
+
+    Attributes:
+        outrun_in: the term in which the daemon itself has taken over the history that this journal has taken over; "" otherwise.
+    """
 
     reason: str
+    outrun_in: str = ""
 
 
 class Following(_Message, frozen=True):

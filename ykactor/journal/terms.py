@@ -22,8 +22,9 @@ from ykactor.journal.transaction import crc_of
 TERMS_MAX = 1000
 #: A take-over begins a term whose number is the next multiple of this one, which starts of the older daemon never reach.
 GENERATION = 2**20
-#: Bytes of chance in a term.
+#: Bytes of chance in a term, and in that of a take-over.
 _NONCE_BYTES = 8
+_LINEAGE_BYTES = 4
 
 _BEGUN = "SELECT number, first_transaction, first_event, first_message, nonce, crc FROM term ORDER BY number"
 _BEGIN = "INSERT INTO term(number, first_transaction, first_event, first_message, nonce, crc) VALUES(?, ?, ?, ?, ?, ?)"
@@ -36,17 +37,29 @@ class Term(Struct, frozen=True, order=True):
     """One start of a daemon, which no other start repeats, in whatever copy of the state directory.
 
     Terms are ordered: that of a later start is higher. Two starts from copies of one directory may have the same number, but not
-    the same nonce.
+    the same nonce. Two standbys that take over may give their terms the same number, and so may later starts there: the nonces of
+    these begin with the lineage of their take-over, which no other one has.
     """
 
     number: int
     nonce: str
 
     @classmethod
-    def after(cls, number: int, *, takes_over: bool = False) -> "Term":
-        """A new term, higher than all with numbers up to ``number``, and if it takes over, than those of later starts there."""
-        above = (number // GENERATION + 1) * GENERATION if takes_over else number + 1
-        return cls(above, secrets.token_hex(_NONCE_BYTES))
+    def after(cls, before: "Term", *, takes_over: bool = False) -> "Term":
+        """A new term, higher than the one before, and if it takes over, than those of later starts there."""
+        above = (before.generation + 1) * GENERATION if takes_over else before.number + 1
+        lineage = secrets.token_hex(_LINEAGE_BYTES) if takes_over else before.lineage
+        nonce = secrets.token_hex(_NONCE_BYTES)
+        return cls(above, f"{lineage}-{nonce}" if lineage else nonce)
+
+    @property
+    def lineage(self) -> str:
+        """The take-over after which this term has begun; "" before any."""
+        return self.nonce.rpartition("-")[0]
+
+    def is_rival_of(self, other: "Term") -> bool:
+        """True if they are of two take-overs, neither of which is after the other."""
+        return self.generation == other.generation and self.lineage != other.lineage
 
     @property
     def generation(self) -> int:
@@ -61,6 +74,10 @@ class Term(Struct, frozen=True, order=True):
 
     def __str__(self) -> str:
         return f"{self.number}-{self.nonce}"
+
+
+#: Before the first term of a journal.
+NO_TERM = Term(0, "")
 
 
 class Beginning(Struct, frozen=True):
@@ -95,7 +112,7 @@ class Terms:
     @classmethod
     def first(cls) -> "Terms":
         """The terms of a daemon that keeps nothing: a new one."""
-        return cls([Beginning(Term.after(0), 1, 1, 1)])
+        return cls([Beginning(Term.after(NO_TERM), 1, 1, 1)])
 
     def first_events(self) -> list[tuple[str, int]]:
         """Each term with the number of its first event, the oldest first."""
@@ -132,6 +149,14 @@ class Terms:
         newest = beginnings[-1].term if beginnings else self.present
         return newest if is_same and newest.generation > self.present.generation else None
 
+    def has_outrun(self, beginnings: Sequence[Beginning]) -> bool:
+        """True if a journal with these terms has taken over a history that this one has taken over too, and at least as often."""
+        common = [beginning.term.generation for beginning in beginnings if str(beginning.term) in self._ends]
+        if not common:
+            return False
+        theirs = beginnings[-1].term
+        return str(theirs) not in self._ends and common[-1] < theirs.generation <= self.present.generation
+
     def strange(self, number: int, beginnings: Sequence[Beginning]) -> str:
         """The reason for which a journal is no beginning of this history, as a sentence; "" if it is one.
 
@@ -144,11 +169,13 @@ class Terms:
         common = [beginning for beginning in beginnings if str(beginning.term) in self._ends]
         if not common:
             return "it has no term in common with this history"
+        later = beginnings[-1].term
+        if self.has_outrun(beginnings):
+            return f"it has taken over in term {later}, and this daemon has done so in {self.present}: only one of them can go on"
         end = self._ends[str(common[-1].term)]
         if end is not None and number >= end.transaction:
             last = end.transaction - 1
             return f"it has transaction {number} of term {common[-1].term}, which has ended with {last} in this history"
-        later = beginnings[-1].term
         if later != common[-1].term:
             return f"it has term {later}, which this history does not have: a daemon has written to it"
         return ""

@@ -16,7 +16,7 @@ from ykactor.client.connection import MessageStream, is_refused, open_connection
 from ykactor.client.login import Login
 from ykactor.journal import schema
 from ykactor.journal.errors import JournalError, NotWrittenError
-from ykactor.journal.files import forget_superseded, is_following, locked, standby_in
+from ykactor.journal.files import forget_superseded, is_following, locked, standby_in, write_superseded
 from ykactor.journal.store import Store
 from ykactor.journal.stream import Join, Refused, encode
 from ykactor.surfaces.admission.slots import JOURNAL_PATH
@@ -63,7 +63,7 @@ def command(daemon: Destination, state_dir: Path, hands_over: bool) -> None:
     term, todo = joining.beginnings[-1].term, f"go on with 'ykactor serve --state-dir {state_dir}'"
     say(f"{state_dir}: begins term {term} after transaction {joining.number}; {todo}")
     if not hands_over:
-        say(loop.run(_tell, daemon, joining), err=True)
+        say(loop.run(_tell, daemon, joining, state_dir), err=True)
 
 
 def _end_standby(directory: Path) -> None:
@@ -112,8 +112,12 @@ def _begin(directory: Path) -> Join:
         return Join(schema.VERSION, store.number, store.beginnings)
 
 
-async def _tell(daemon: Destination, joining: Join) -> str:
-    """Tell the older daemon that its history goes on here; a sentence about what has become of it."""
+async def _tell(daemon: Destination, joining: Join, directory: Path) -> str:
+    """Tell the older daemon that its history goes on here; a sentence about what has become of it.
+
+    Raises:
+        ClickException: that daemon has taken over itself meanwhile; no daemon begins here.
+    """
     login = Login(**daemon.login())
     try:
         async with open_connection(daemon.url, JOURNAL_PATH, login=login, subprotocols=[MSGPACK.name]) as connection:
@@ -122,4 +126,9 @@ async def _tell(daemon: Destination, joining: Join) -> str:
             answer = read_message(await stream.receive())
     except (Disconnected, RequestRefused, UnreadableStreamError, OSError) as error:
         return f"the daemon before was not told, keep it from being started: {_problem(daemon, error)}"
-    return f"{daemon.url}: {answer.reason}" if isinstance(answer, Refused) else f"{daemon.url}: is the same daemon"
+    if not isinstance(answer, Refused):
+        return f"{daemon.url}: is the same daemon"
+    if answer.outrun_in:
+        write_superseded(directory, f"term {answer.outrun_in}")
+        raise click.ClickException(f"{daemon.url}: {answer.reason}. No daemon begins in {directory} any more")
+    return f"{daemon.url}: {answer.reason}"

@@ -86,7 +86,8 @@ class JournalSession:
                 self._gateway.supersede(str(term))
             return
         if reason := self._refusal(message):
-            await self._send(Refused(reason))
+            terms = self._gateway.terms
+            await self._send(Refused(reason, str(terms.present) if terms.has_outrun(message.beginnings) else ""))
             return
         standby = self._standbys.join(message.number, self._caller.identity.name, self._caller.origin)
         try:
