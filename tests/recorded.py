@@ -62,7 +62,12 @@ class StoreInTheLoop:
 
     def __init__(self, opened: Store, directory: Path) -> None:
         self._store = opened
-        self._directory = directory
+        self.directory = directory
+
+    @property
+    def newest(self) -> int:
+        """The newest transaction."""
+        return self._store.number
 
     async def commit(self, group: Batch) -> None:
         await trio.lowlevel.checkpoint()
@@ -74,7 +79,7 @@ class StoreInTheLoop:
 
     async def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
         await trio.lowlevel.checkpoint()
-        with Reader.open(self._directory) as reader:
+        with Reader.open(self.directory) as reader:
             return list(reader.records(prefix))
 
 
@@ -96,6 +101,7 @@ class Life:
         hear: Callable[[list[Fact]], None],
         keep_bytes: int,
     ) -> None:
+        self.store = store
         self.known, self.config = known, config if known is None else known.config
         self.clock = Clock(0 if known is None else known.at_ns + 1000)
         last = 0 if known is None else known.last_event

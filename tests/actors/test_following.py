@@ -37,9 +37,11 @@ from ykactor.wire.turns import (
     Configuration,
     Facts,
     Hello,
+    LastTurn,
     OtherVersionError,
     Past,
     Process,
+    Resumed,
     Turn,
     Wanted,
     checksum_of,
@@ -181,15 +183,39 @@ async def test_a_daemon_of_another_version_is_refused(w: World) -> None:
 
 
 async def test_the_daemon_begins_again(w: World) -> None:
-    """A new term of the same history: events stay and go on, copies need new bases."""
+    """A new term of the same history: events stay and go on, copies stay until it is known that they need new bases."""
     daemon = Daemon()
     await w.handle(daemon.hello(), past(1, 3), *daemon.shown(), daemon.base())
     await w.handle(daemon.hello(FIRST, SECOND))
     assert w.wants.sent == [Wanted(0), Wanted(3)]
+    assert not w.replica.unavailable(DEFAULT)
+    await w.handle(past(4, 0))
     assert w.replica.unavailable(DEFAULT)
-    await w.handle(past(4, 0), daemon.base(), audited(4))
+    await w.handle(daemon.base(), audited(4))
     assert (w.numbers, w.replica.unavailable(DEFAULT)) == ([1, 2, 3, 4], "")
     assert str(w.replica.terms.present) == "2-bb"
+
+
+async def test_copies_go_on_after_a_lost_connection(w: World) -> None:
+    """The daemon is told the last turn of each copy; if it answers that they go on, they do, and can be read all the time."""
+    daemon = Daemon()
+    await w.handle(daemon.hello(), past(1, 3), *daemon.shown(), daemon.base(), turn := daemon.turn(4))
+    last = LastTurn(turn.number, turn.now_ns, turn.checksum, turn.first_event)
+    copy, newest = w.replica.copies.of[DEFAULT], w.numbers[-1]
+    await w.handle(daemon.hello())
+    assert w.wants.sent[-1] == Wanted(newest, copies={DEFAULT: last})
+    await w.handle(Resumed(), audited(newest + 1))
+    assert w.replica.copies.of[DEFAULT] is copy
+    assert w.numbers[-1] == newest + 1
+
+
+async def test_a_copy_that_has_run_no_turn_does_not_go_on(w: World) -> None:
+    """Nothing shows of which history it is; others go on."""
+    daemon = Daemon()
+    await w.handle(daemon.hello(), past(1, 3), *daemon.shown(), daemon.base())
+    await w.handle(daemon.hello(), Resumed())
+    assert w.wants.sent[-1] == Wanted(3)
+    assert w.replica.unavailable(DEFAULT)
 
 
 async def test_a_history_without_the_newest_event(w: World) -> None:

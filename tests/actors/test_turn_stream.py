@@ -14,7 +14,7 @@ from ykactor.actors.commands import Publication, TurnRecord
 from ykactor.actors.journal import History, Journal
 from ykactor.actors.turn_stream import BASES_APART_S_EACH, Dropped, TurnStream
 from ykactor.core.values.ids import PartitionName
-from ykactor.wire.turns import Base, EncodedTurns, Facts, Turn, TurnMessage
+from ykactor.wire.turns import Base, EncodedTurns, Facts, Renewed, Turn, TurnMessage
 
 
 class Durable:
@@ -109,6 +109,23 @@ async def test_a_copy_that_is_lost_needs_another_base() -> None:
     add(stream, 6, b"base")
     journal.commit(stream)
     assert [type(each) for each in read(await reader.next())] == [Facts, Base, Turn]
+
+
+async def test_a_reader_with_copies_goes_on() -> None:
+    """What it was told elsewhere is left out here; of a partition of which it has no copy it gets facts."""
+    journal = Durable()
+    stream = TurnStream(cast("Journal", journal), {}, EncodedTurns())
+    reader = stream.join([DEFAULT])
+    assert (reader.lacks([DEFAULT]), reader.lacks([DEFAULT, PartitionName("gpu")])) == (False, True)
+    for number in range(4, 8):
+        add(stream, number, b"base" if number > 5 else None, [b'[["A",{}]]'])
+    stream.add(Publication(PartitionName("gpu"), [], TurnRecord(4, 4, b"{}", [], None)), [b'[["B",{}]]'], 80)
+    journal.commit(stream)
+    reader.resume({DEFAULT: (6, 6)})
+    renewed, turn, facts = read(await reader.next())
+    assert (renewed, facts) == (Renewed(DEFAULT), Facts(PartitionName("gpu"), b'[["B",{}]]', 80, 4))
+    assert isinstance(turn, Turn)
+    assert turn.number == 7
 
 
 async def test_bases_that_nobody_has_waited_for_count(autojump_clock: MockClock) -> None:

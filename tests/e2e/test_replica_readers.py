@@ -207,10 +207,11 @@ async def test_a_daemon_that_is_killed(tmp_path: Path) -> None:
                         assert await there.up_to(last) == found
                     assert [*here.found] == [*range(1, last + 1)]
                     assert (await ask(replica, "/readyz")).status == 200
+                    assert len(replica.logged("partition_copied")) == 1  # the copy went on
 
 
 async def test_a_connection_that_is_cut(tmp_path: Path) -> None:
-    """Followers of a replica get each event once, wherever its connection to the daemon is cut."""
+    """Wherever the connection of a replica is cut: followers get each event once, and its copy can be read and goes on."""
     async with (
         real_daemon("--state-dir", tmp_path / "state", http="127.0.0.1:0") as daemon,
         connect(daemon.url, rm_id="rm-1") as rm,
@@ -222,10 +223,12 @@ async def test_a_connection_that_is_cut(tmp_path: Path) -> None:
         await rm.request(node(vcore=100_000))
         await rm.request(application())
         async with running_replica(f"ws://127.0.0.1:{port}") as replica, Events.of(replica) as here:
+            await replica.wait_logged("partition_copied")
             for number, left in enumerate((1, 40, 300, 1000, 2500), 2):
                 wire.left = left
                 while len(replica.logged("replica_connected")) < number:
                     await rm.request(asks(f"t{number}-{len(here.found)}-{trio.current_time()}", vcore=1))
+                    assert (await ask(replica, "/ws/v1/partition/default/queues")).status == 200
             await until_equal(daemon, replica)
             last = await newest(daemon)
             found = await here.up_to(last)
@@ -233,6 +236,7 @@ async def test_a_connection_that_is_cut(tmp_path: Path) -> None:
             async with Events.of(daemon) as there:
                 assert await there.up_to(last) == found
             assert replica.logged("turn_differed") == []
+            assert len(replica.logged("partition_copied")) == 1
         nursery.cancel_scope.cancel()
 
 

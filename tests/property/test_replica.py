@@ -11,48 +11,104 @@ from fragments import draw_fragments
 from ganghistories import ResourceManager
 from histories import S_NS, draw_history
 from preemptinghistories import Preempting
-from recorded import Happening, Life, Step, record
+from recorded import DEFAULT, Happening, Life, Step, record
 from seeds import scaled, seeds
 from test_replay import BUDGETS, scheduler_config, steps_of
 
 from ykactor.actors import partition
+from ykactor.actors.turn_stream import TurnReader
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import finished
 from ykactor.core.values.times import NEVER
+from ykactor.journal.reading import Reader
 from ykactor.sim.replica import Copy, MismatchError, copied
+from ykactor.surfaces.sessions.missed_turns import MissedTurns, NotKeptError
 from ykactor.wire import queuefile
 from ykactor.wire.history import decode_facts
 from ykactor.wire.si.events import events
-from ykactor.wire.turns import Base, Facts, Renewed, Turn, packed, unpacked
+from ykactor.wire.turns import Base, Facts, Renewed, Turn, Wanted, packed, unpacked
+
+
+class Replica:
+    """The copies of one replica, and the number of its newest event (0: none)."""
+
+    def __init__(self) -> None:
+        self.copies: dict[PartitionName, Copy] = {}
+        self.newest = 0
+
+    def wanted(self) -> Wanted:
+        return Wanted(self.newest, copies={name: copy.last for name, copy in self.copies.items() if copy.last is not None})
 
 
 class Readers:
-    """Replicas that join at different moments of each life of a daemon, and what they have run."""
+    """Replicas that join at different moments of each life of a daemon, and what they have run.
+
+    One of them loses its connection again and again, also with a life of the daemon, and goes on with what it has missed.
+    """
 
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(seed)
-        self.turns = self.facts = self.bases = self.renewals = self.events = 0
+        self.turns = self.facts = self.bases = self.renewals = self.events = self.resumed = 0
         self.mismatches: list[MismatchError] = []
+        self.refusals: list[NotKeptError] = []
+        self._lasting = Replica()
 
     async def read(self, life: Life) -> None:
         async with trio.open_nursery() as nursery:
             for begin_s in (0.0, self._rng.uniform(0, 30)):
-                nursery.start_soon(self._read, life, begin_s)
+                nursery.start_soon(self._read_from, life, begin_s)
+            nursery.start_soon(self._read_again_and_again, life)
 
-    async def _read(self, life: Life, begin_s: float) -> None:
+    async def _read_from(self, life: Life, begin_s: float) -> None:
         await trio.sleep(begin_s)
-        reader, copies = life.turns.join(), dict[str, Copy]()
-        #: The number of the next event, from the first one on.
-        following = [0]
-        await life.turns.make_bases()
-        while True:
-            for message in unpacked(packed(await reader.next())):
-                self._handle(life, copies, message, following)
+        await self._read(life, Replica())
 
-    def _handle(self, life: Life, copies: dict[str, Copy], message: object, following: list[int]) -> None:
-        facts, first, name = list[Fact](), 0, PartitionName("")
+    async def _read_again_and_again(self, life: Life) -> None:
+        while True:
+            with trio.move_on_after(self._rng.uniform(0, 12)):
+                await self._read(life, self._lasting)
+            await trio.sleep(self._rng.uniform(0, 6))
+
+    async def _read(self, life: Life, replica: Replica) -> None:
+        """Read the stream as a session of the daemon sends it, without its sockets."""
+        wanted = replica.wanted()
+        reader = life.turns.join(wanted.copies)
+        try:
+            await life.feed.published(DEFAULT)
+            await life.journal.flushed()
+            if not (wanted.copies and self._resume(life, replica, wanted, reader)):
+                replica.copies.clear()
+                replica.newest = life.feed.ring.durable  # it is sent those of before
+                for name in wanted.copies:
+                    reader.forget(name)
+            if reader.lacks(life.partitions.inboxes):
+                await life.turns.make_bases()
+            while True:
+                for message in unpacked(packed(await reader.next())):
+                    self._handle(life, replica, message)
+        finally:
+            life.turns.leave(reader)
+
+    def _resume(self, life: Life, replica: Replica, wanted: Wanted, reader: TurnReader) -> bool:
+        replica.copies = {name: copy for name, copy in replica.copies.items() if name in wanted.copies}
+        with Reader.open(life.store.directory) as journal:
+            missed = MissedTurns(journal, life.store.newest, wanted)
+            try:
+                parts = list(missed.parts())
+            except NotKeptError as reason:
+                self.refusals.append(reason)
+                return False
+        for part in parts:
+            for message in unpacked(packed(part)):
+                self._handle(life, replica, message)
+        reader.resume(missed.last)
+        self.resumed += 1
+        return True
+
+    def _handle(self, life: Life, replica: Replica, message: object) -> None:
+        facts, first, name, copies = list[Fact](), 0, PartitionName(""), replica.copies
         match message:
             case Base():
                 copies[message.partition] = finished(copied(message))
@@ -62,6 +118,7 @@ class Readers:
                 self.renewals += 1
             case Facts():
                 facts, first, name = decode_facts(message.facts), message.first_event, message.partition
+                assert not message.turn or name not in copies
             case Turn():
                 try:
                     facts = finished(copies[message.partition].run(message)).facts
@@ -72,12 +129,16 @@ class Readers:
                 self.facts += len(facts)
         if not facts:
             return
-        assert first == (following[0] or first)
         made = list[object]()
         for fact in facts:
             made += events(fact, name, first + len(made))
-        assert made == [life.feed.ring.event(number) for number in range(first, first + len(made))]
-        following[0] = first + len(made)
+        last = first + len(made) - 1
+        if last <= replica.newest:
+            return  # the feed of a replica has them already
+        assert first == replica.newest + 1 or not replica.newest
+        kept = range(max(first, life.feed.ring.lowest), last + 1)  # this life has no others
+        assert made[len(made) - len(kept) :] == [life.feed.ring.event(number) for number in kept]
+        replica.newest = last
         self.events += len(made)
 
 
@@ -85,6 +146,7 @@ def play(directory: Path, config: SchedulerConfig, steps: list[Step], seed: int,
     readers = Readers(seed)
     record(directory, config, steps, seed=seed, budget=BUDGETS[seed % 3], ends=0.02, keep_bytes=keep_bytes, beside=readers.read)
     assert readers.mismatches == []
+    assert all("does not fit to turn 1" in str(reason) for reason in readers.refusals), "only of a partition that came again"
     return readers
 
 
@@ -98,6 +160,7 @@ def test_decides_the_same(seed: int, tmp_path: Path) -> None:
     assert sum(readers.bases for readers in found) > 1
     assert sum(readers.facts for readers in found) > 20
     assert sum(readers.events for readers in found) > 20
+    assert sum(readers.resumed for readers in found) > 20
 
 
 def test_decides_the_same_about_gangs_and_victims(tmp_path: Path) -> None:

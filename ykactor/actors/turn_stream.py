@@ -2,13 +2,14 @@
 
 The feed adds each publication beside the journal, in the order of the journal. Readers join at a base: a partition is made anew
 for them from its own rows, and from the turn after that they get its turns (DU-19); before, they get the facts of its turns, so
-that they have all events from the moment on in which they join. The daemon never waits for a reader.
+that they have all events from the moment on in which they join. One that has copies already, and has missed turns that are kept
+elsewhere, goes on with them (``TurnReader.resume``). The daemon never waits for a reader.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from math import inf
 from typing import NamedTuple, Protocol
@@ -48,13 +49,29 @@ class Dropped(Exception):
     """The reader has not read for so long that what it lacks is not kept any more."""
 
 
-class TurnReader:
-    """One reader of the stream: what it has not taken yet."""
+#: The Unix time and the number of a turn, which follow those of the turn before.
+Moment = tuple[int, int]
 
-    def __init__(self) -> None:
-        self._messages: list[bytes] = []
+
+class _Unread(NamedTuple):
+    """A message that was not taken yet: of a turn of a partition, or of none."""
+
+    message: bytes
+    partition: PartitionName
+    at: Moment | None
+
+
+class TurnReader:
+    """One reader of the stream: what it has not taken yet.
+
+    Args:
+        known: the partitions of which it has a copy.
+    """
+
+    def __init__(self, known: Iterable[PartitionName] = ()) -> None:
+        self._messages: list[_Unread] = []
         self._bytes = 0
-        self._known: set[PartitionName] = set()
+        self._known = set(known)
         self._is_dropped = False
         self._grown = trio.Event()
 
@@ -65,27 +82,37 @@ class TurnReader:
             self.forget(name)  # an earlier partition with this name
         if turn is not None and turn.base is not None:
             if name in self._known:
-                self.put(form.renewed(name))
+                self._put(form.renewed(name), entry)
             else:
-                self.put(form.base(name, turn.base), size=0)  # there is one for each partition, however large they are
+                self._put(form.base(name, turn.base), entry, size=0)  # there is one for each partition, however large they are
                 self._known.add(name)
         if entry.message is not None and name in self._known:
-            self.put(entry.message)
+            self._put(entry.message, entry)
         elif entry.facts:
-            self.put(form.facts(name, turn, entry.facts, entry.first_event))
+            self._put(form.facts(name, turn, entry.facts, entry.first_event), entry)
 
     def forget(self, partition: PartitionName) -> None:
         """The reader has no copy of the partition: it needs another base."""
         self._known.discard(partition)
 
-    def put(self, message: bytes, size: int | None = None) -> None:
+    def lacks(self, partitions: Iterable[PartitionName]) -> bool:
+        """True if the reader has no copy of one of the partitions."""
+        return not self._known.issuperset(partitions)
+
+    def resume(self, last: Mapping[PartitionName, Moment]) -> None:
+        """Leave out the turns that the reader has elsewhere: of each of these partitions all up to a moment."""
+        unread = [each for each in self._messages if each.at is None or each.at > last.get(each.partition, (0, 0))]
+        self._messages, self._bytes = unread, sum(len(each.message) for each in unread)
+
+    def _put(self, message: bytes, entry: _Entry, size: int | None = None) -> None:
         """Keep a message, which counts as ``size`` bytes, by default as its own."""
         self._bytes += len(message) if size is None else size
         if self._bytes > UNREAD_BYTES_MAX:
             self._is_dropped = True
             self._messages.clear()
         if not self._is_dropped:
-            self._messages.append(message)
+            at = None if entry.turn is None else (entry.turn.now_ns, entry.turn.number)
+            self._messages.append(_Unread(message, entry.partition, at))
         self._grown.set()
 
     async def next(self) -> list[bytes]:
@@ -99,7 +126,7 @@ class TurnReader:
         if self._is_dropped:
             raise Dropped(f"more than {UNREAD_BYTES_MAX} bytes were not read")
         messages, self._messages, self._bytes = self._messages, [], 0
-        return messages
+        return [each.message for each in messages]
 
 
 class _Entry(NamedTuple):
@@ -155,9 +182,13 @@ class TurnStream:
             for reader in self._readers:
                 reader.add(entry, self._form)
 
-    def join(self) -> TurnReader:
-        """A new reader; it gets all events from now on, and each partition from its next base on (``make_bases``)."""
-        reader = TurnReader()
+    def join(self, known: Iterable[PartitionName] = ()) -> TurnReader:
+        """A new reader; it gets all events from now on, and each partition from its next base on (``make_bases``).
+
+        Args:
+            known: the partitions of which it has a copy; it is told what that has missed elsewhere.
+        """
+        reader = TurnReader(known)
         self._readers.add(reader)
         return reader
 

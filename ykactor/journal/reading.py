@@ -21,10 +21,12 @@ PAGE_ROWS = 64
 # Two statements in one: SQLite finds a single minimum or maximum at once, but reads the whole table for both together.
 _NUMBERS = "SELECT ifnull((SELECT min(number) FROM log), 1), ifnull((SELECT max(number) FROM log), 0)"
 _BASES = "SELECT number, position, state, crc FROM base WHERE number = ? ORDER BY position"
+_BASE_POSITIONS = "SELECT position FROM base WHERE number = ?"
 _BASE_BYTES = "SELECT ifnull(sum(length(state)), 0) FROM base WHERE number = ?"
 _MENTIONS = "SELECT number FROM mention WHERE number >= ? AND instr(names, ?) ORDER BY number"
 _RECORDS = "SELECT key, data, crc FROM record WHERE key >= CAST(? AS TEXT) AND key < CAST(? AS TEXT)"
 _TIME = "SELECT at_ns FROM log WHERE number >= ? ORDER BY number LIMIT 1"
+_EVENT = "SELECT first_event FROM log WHERE number >= ? ORDER BY number LIMIT 1"
 
 
 def base_bytes(connection: sqlite3.Connection, number: int) -> int:
@@ -125,6 +127,11 @@ class Reader:
                 found[columns[1]] = zlib.decompress(columns[2])
         return found
 
+    def base_positions(self, number: int) -> set[int]:
+        """The positions of the turns of a transaction before which it has a state. Raises:  JournalError."""
+        with explained(self.path):
+            return {position for (position,) in self.connection.execute(_BASE_POSITIONS, (number,))} if self.has_bases else set()
+
     def mentions(self, name: str, first: int = 1) -> list[int]:
         """The transactions from ``first`` on that are about a name, and seldom another one. Version 1 has none.
 
@@ -149,13 +156,24 @@ class Reader:
 
         Times do not fall from one transaction to the next.  Cost: O(log n).  Raises:  JournalError.
         """
+        return self._first_at(_TIME, at_ns)
+
+    def number_of(self, event: int) -> int:
+        """The last transaction that begins with this event or an earlier one; one less than the oldest if none does.
+
+        Cost: O(log n).  Raises:  JournalError.
+        """
+        return self._first_at(_EVENT, event + 1) - 1
+
+    def _first_at(self, statement: str, least: int) -> int:
+        """The first transaction of which a column that never falls is at least so large; one more than the newest if none is."""
         low, high = self.numbers()
         high += 1
         while low < high:
             middle = (low + high) // 2
             with explained(self.path):
-                ((found_ns,),) = self.connection.execute(_TIME, (middle,))
-            if found_ns < at_ns:
+                ((found,),) = self.connection.execute(statement, (middle,))
+            if found < least:
                 low = middle + 1
             else:
                 high = middle

@@ -17,7 +17,7 @@ from ykactor.core.values.parts import Steps
 from ykactor.sim.direct import carry_out, turn_in_steps
 from ykactor.sim.replay import ends_partition
 from ykactor.wire.history import decode_cause, encode_facts
-from ykactor.wire.turns import Base, Turn, checksum_of
+from ykactor.wire.turns import Base, LastTurn, Turn, checksum_of
 
 
 class MismatchError(Exception):
@@ -37,7 +37,7 @@ class Copy:
     Attributes:
         name: of the partition.
         cores: they may be read between two turns, when ``settle`` was called.
-        turned_ns: the Unix time of its last turn; 0 before the first one here.
+        last: the last turn; None before the first one here.
         cycles: number of cycles that were run here.
         times: how long its turns take here; all of a cycle counts as its plan.
     """
@@ -45,8 +45,14 @@ class Copy:
     def __init__(self, cores: Cores) -> None:
         self.name: PartitionName = cores[0].name
         self.cores = cores
-        self.turned_ns = self.cycles = 0
+        self.last: LastTurn | None = None
+        self.cycles = 0
         self.times = TurnTimes()
+
+    @property
+    def turned_ns(self) -> int:
+        """The Unix time of its last turn; 0 before the first one here."""
+        return 0 if self.last is None else self.last.now_ns
 
     @property
     def turns(self) -> int:
@@ -81,7 +87,7 @@ class Copy:
         else:
             encoded = encode_facts(facts)
             if checksum_of([encoded] if facts else []) == turn.checksum:
-                self.turned_ns = turn.now_ns
+                self.last = LastTurn(turn.number, turn.now_ns, turn.checksum, turn.first_event)
                 self.times.end()
                 if is_cycle:
                     self.cycles += 1

@@ -2,6 +2,7 @@
 
 A websocket message is a list of these messages in msgpack, compressed with zlib. The first one is ``Hello``. Each event is in one
 of three: in a ``Turn``, which has it when it is run; in ``Facts``; or in ``Past``. A replica sends ``Wanted``, not compressed.
+The answer to its first one begins with ``Resumed``, if the copies that it has go on, otherwise with ``Past``.
 
 ``/v1/bases``, from which a what-if begins, sends ``Hello``, ``Process``, and a ``Base`` of each partition that this names.
 """
@@ -134,19 +135,34 @@ class Configuration(_Message, frozen=True):
     checksum: str
 
 
+class Resumed(_Message, frozen=True):
+    """The copies of ``Wanted`` go on: all turns and facts follow that have come after its event."""
+
+
+class LastTurn(Struct, frozen=True):
+    """The last turn that a copy has run; each field as of ``Turn``."""
+
+    number: int
+    now_ns: int
+    checksum: int
+    first_event: int
+
+
 class Wanted(_Message, frozen=True):
     """The only message of a replica: the first one, and again when it has lost a copy.
 
     Attributes:
         after_event: the number of the newest event that it has; what follows is sent again, as far as it is still kept.
         lost: the partition of which it needs another base; "" for none.
+        copies: the partitions of which it has a copy from an earlier connection.
     """
 
     after_event: int
     lost: str = ""
+    copies: dict[PartitionName, LastTurn] = {}
 
 
-TurnMessage = Hello | Base | Renewed | Turn | Facts | Past | Process | Configuration
+TurnMessage = Hello | Base | Renewed | Turn | Facts | Past | Resumed | Process | Configuration
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(list[TurnMessage])

@@ -183,9 +183,9 @@ def command(
 
     With --http it serves the REST API, metrics and the page as the daemon does, with --ws followers: who acts has to go to the
     daemon. The daemon needs --state-dir, and this command the same version and the role replica. It begins with the state of each
-    partition, which the daemon makes anew for it soon; until then a partition cannot be read (503). It begins
-    again after a lost connection, and with a partition of which a turn was decided otherwise, which is in the log; the third of
-    these in an hour ends it with exit code 70. SIGTERM or Ctrl-C ends it.
+    partition, which the daemon makes anew for it soon; until then a partition cannot be read (503). After a lost
+    connection it goes on with what it has missed. It begins again with a partition of which a turn was decided otherwise, which
+    is in the log; the third of these in an hour ends it with exit code 70. SIGTERM or Ctrl-C ends it.
 
     With --standby it has each transaction of the daemon on its own disk as soon as the daemon has it. It begins with a copy of
     what it lacks, and goes on after a lost connection. When the daemon is gone, 'ykactor take-over' ends this command, and

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 from math import inf
 from typing import Any
 
@@ -16,6 +16,7 @@ from ykactor.actors.pauses import checkpoint, drive
 from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.values.ids import PartitionName
 from ykactor.sim.replica import Copy
+from ykactor.wire.turns import LastTurn
 
 
 class Copies:
@@ -69,9 +70,13 @@ class Copies:
         if self.of.pop(name, None) is not None:
             self.inboxes[name].close()
 
-    def lose_all(self) -> None:
-        """Forget all copies."""
-        for name in list(self.of):
+    def last_turns(self) -> dict[PartitionName, LastTurn]:
+        """The last turn of each copy that has run one."""
+        return {name: copy.last for name, copy in self.of.items() if copy.last is not None}
+
+    def keep(self, names: Container[PartitionName]) -> None:
+        """Forget all other copies."""
+        for name in [name for name in self.of if name not in names]:
             self.lose(name)
 
     def end(self, name: PartitionName) -> None:

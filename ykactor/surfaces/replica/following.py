@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import trio
 
@@ -29,9 +29,11 @@ from ykactor.wire.turns import (
     Configuration,
     Facts,
     Hello,
+    LastTurn,
     Past,
     Process,
     Renewed,
+    Resumed,
     Turn,
     TurnMessage,
     Wanted,
@@ -80,6 +82,8 @@ class Following:
         self._copies = replica.copies
         self._feed = replica.feed
         self._login = login
+        #: The copies of which the daemon has not said yet whether they go on; None when it has.
+        self._offered: dict[PartitionName, LastTurn] | None = None
         #: The times of the newest mismatches.
         self._mismatched: deque[float] = deque(maxlen=MISMATCHES_MAX)
         self._pause_s = PAUSE_FIRST_S
@@ -162,7 +166,10 @@ class Following:
             case Renewed(partition=name):
                 if (copy := self._copies.of.get(name)) is not None:
                     await drive(copy.renew())
+            case Resumed():
+                self._keep(self._offered or ())
             case Past(first_event=first, events=events):
+                self._keep(())
                 await self._feed.inbox.give(PastEvents(first, events))
             case Process() | Configuration():
                 self._replica.show(message)
@@ -175,7 +182,14 @@ class Following:
         self._replica.greet(hello)
         self.is_connected, self._pause_s = True, PAUSE_FIRST_S
         log_event(log, logging.INFO, "replica_connected", daemon=self._replica.url, term=hello.terms[-1][0])
-        await stream.send_encoded(encode(Wanted(newest)))
+        self._offered = self._copies.last_turns()
+        await stream.send_encoded(encode(Wanted(newest, copies=self._offered)))
+
+    def _keep(self, names: Container[PartitionName]) -> None:
+        """The first answer of the daemon: these copies go on, and others begin anew."""
+        if self._offered is not None:
+            self._copies.keep(names)
+            self._offered = None
 
     async def _run(self, turn: Turn, stream: MessageStream) -> None:
         """Run a turn. One of a partition without a copy is of before the copy was lost: its events come again."""

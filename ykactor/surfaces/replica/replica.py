@@ -98,7 +98,7 @@ class Replica:
     # ---- what the daemon tells
 
     def greet(self, hello: Hello) -> None:
-        """A connection begins: what was missed meanwhile is not known, so there are no copies until their next bases.
+        """A connection begins. Copies stay as they are until they go on with what was missed, or it is known that they cannot.
 
         Raises:
             OtherHistoryError: the daemon lacks the newest event that this replica has shown.
@@ -109,7 +109,6 @@ class Replica:
             raise OtherHistoryError(reason)
         self.terms, self.started_ns, self.lost = terms, hello.started_ns, None
         self._turns_before = hello.turns_before
-        self.copies.lose_all()
 
     def show(self, message: Process | Configuration) -> None:
         """Show this of the daemon from now on."""

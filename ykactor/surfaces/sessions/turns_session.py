@@ -1,10 +1,12 @@
 """The sessions of copies of partitions.
 
-A replica gets all events, and the turns of each partition from a base on, as far as they are durable; a what-if only the bases.
+A replica gets all events, and the turns of each partition from a base on, or from those on that it has missed, as far as they are
+durable; a what-if only the bases.
 """
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from typing import cast
 
@@ -18,8 +20,13 @@ from ykactor.actors.turn_stream import Dropped, TurnReader, TurnStream
 from ykactor.core.records.base import encode_base
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import PART_MAX
+from ykactor.journal.errors import JournalError
+from ykactor.journal.reading import Reader
+from ykactor.surfaces.log.logs import get_logger, log_event
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
+from ykactor.surfaces.sessions.missed_turns import MissedTurns, NotKeptError
 from ykactor.surfaces.sessions.peer import STALLED, Peer
+from ykactor.wire.history import HistoryError
 from ykactor.wire.si.codec import MSGPACK
 from ykactor.wire.si.messages import EventRecord
 from ykactor.wire.turns import (
@@ -34,6 +41,8 @@ from ykactor.wire.turns import (
     encode,
     packed,
 )
+
+log = get_logger(__name__)
 
 #: Messages that have more bytes are compressed in a thread.
 _LARGE_BYTES = 2**18
@@ -71,11 +80,11 @@ class TurnsSession:
             await self._greet()
             wanted = await self._wanted()
             self.peer.settle()
-            reader = turns.join()
+            reader = turns.join(wanted.copies)
             try:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._make_bases, turns)
-                    await self._begin(reader, wanted)
+                    await self._resume(reader, wanted)
                     for work in (self._listen, self._serve):
                         nursery.start_soon(work, reader)
                     nursery.start_soon(self._look)
@@ -99,6 +108,47 @@ class TurnsSession:
             await self.peer.drop(_INVALID, str(error))
             raise ConnectionClosedError from None
 
+    async def _resume(self, reader: TurnReader, wanted: Wanted) -> None:
+        """Send what the copies of the replica have missed; if that is not kept, begin with bases."""
+        if wanted.copies and await self._send_missed(reader, wanted):
+            if reader.lacks(self._gateway.partitions):
+                self._wants_base.set()
+            return
+        for name in wanted.copies:
+            reader.forget(name)
+        await self._begin(reader, wanted)
+
+    async def _send_missed(self, reader: TurnReader, wanted: Wanted) -> bool:
+        """Send the turns that the replica lacks up to those that ``reader`` has. False if its copies cannot go on."""
+        standbys = self._gateway.standbys
+        if standbys is None:  # the journal has no files
+            return False
+        await self._flushed()
+        newest, is_begun = standbys.number, False  # the thread that commits has not ended another transaction since then
+        try:
+            with await trio.to_thread.run_sync(Reader.open, standbys.directory) as journal:
+                missed = MissedTurns(journal, newest, wanted)
+                parts = missed.parts()
+                while (part := await trio.to_thread.run_sync(next, parts, None)) is not None:
+                    await self._send(part)
+                    is_begun = True
+        except (NotKeptError, JournalError, HistoryError) as reason:
+            log_event(log, logging.INFO, "replica_begins_anew", reason=str(reason))
+            if is_begun:
+                await self.peer.drop(_LATER, str(reason))
+                raise ConnectionClosedError from None
+            return False
+        reader.resume(missed.last)
+        return True
+
+    async def _flushed(self) -> None:
+        """Wait until all that was published before is durable."""
+        feed = self._gateway.feed
+        with self.peer.connected():
+            await feed.published(next(iter(self._gateway.partitions)))
+            if feed.journal is not None:
+                await feed.journal.flushed()
+
     async def _begin(self, reader: TurnReader, wanted: Wanted) -> None:
         """Send the events that the replica lacks, and then bases of what it has no copy of; nothing else comes between."""
         async with self._sending:
@@ -115,10 +165,7 @@ class TurnsSession:
     async def _send_past(self, after: int) -> None:
         """Send the events up to those that come with turns: what was numbered before the replica has joined is durable then."""
         feed = self._gateway.feed
-        with self.peer.connected():
-            await feed.published(next(iter(self._gateway.partitions)))
-            if feed.journal is not None:
-                await feed.journal.flushed()
+        await self._flushed()
         following, newest = after + 1, feed.ring.durable
         while True:
             first = min(max(following, feed.ring.lowest), newest + 1)
