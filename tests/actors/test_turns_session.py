@@ -88,7 +88,7 @@ async def test_a_replica_that_goes_while_the_disk_stands_still(autojump_clock: M
 
     feed = SimpleNamespace(published=published, journal=journal)
     gateway = SimpleNamespace(
-        feed=feed, partitions={DEFAULT: None}, turns=stream, terms=Terms.first(), started_ns=0, now_ns=lambda: 0
+        feed=feed, partitions={DEFAULT: None}, turns=stream, terms=Terms.first(), started_ns=0, now_ns=lambda: 0, turns_before={}
     )
     with trio.fail_after(60), pytest.RaisesGroup(ConnectionClosedError):
         await TurnsSession(cast("Any", GonePeer()), cast("Any", gateway)).run()
