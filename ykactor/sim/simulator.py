@@ -287,18 +287,24 @@ def simulate(
     record.is_open = True
     for partition in direct.partitions.values() if scenario.wants_scheduling_states else ():
         partition.intake(0, [WantSchedulingStates(True)])
-    end_ns = run_directly(scenario, direct, record, progress=progress)
+    until_ns = max(1, to_ns(scenario.until))
+    end_ns = run_directly(scenario, direct, record, after=lambda at_ns: progress(at_ns / until_ns))
     partitions = direct.partitions.values()
     return record.outcome([(partition.core, partition.scheduler.state) for partition in partitions], end_ns)
 
 
 def run_directly(
-    scenario: Scenario, direct: DirectPartitions, record: Record, begin_ns: int = 0, progress: Progress = lambda _: None
+    scenario: Scenario,
+    direct: DirectPartitions,
+    record: Record,
+    begin_ns: int = 0,
+    after: Callable[[int], object] = lambda _: None,
 ) -> int:
-    """Run the messages of a scenario through the oracle; returns the Unix time of the last instant.
+    """Run the messages of a scenario through the plain loop; returns the Unix time of the last instant.
 
     Args:
         begin_ns: the Unix time of second 0, in whole microseconds.
+        after: called after each instant of the scenario with its Unix time.
     """
     end_ns = begin_ns
     for scripted in instants(scenario, begin_ns):
@@ -309,7 +315,7 @@ def run_directly(
             record.begin(instant)
             play(instant, direct, record.admit, partial(record.refuse, instant.at_ns))
         end_ns = scripted.at_ns
-        progress((end_ns - begin_ns) / max(1, to_ns(scenario.until)))
+        after(end_ns)
     return end_ns
 
 

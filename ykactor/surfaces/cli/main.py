@@ -17,6 +17,7 @@ COMMANDS = {
     "check-config": "queue_files",
     "rule": "rule",
     "simulate": "simulate",
+    "test": "test",
     "submit": "submit",
     "kubernetes": "kubernetes",
     "rm": "acts:rm",

@@ -169,9 +169,9 @@ def load(path: str | Path, config_file: Path | None = None) -> Scenario:
     if reader.mistakes.found:
         mistakes = sorted(reader.mistakes.found, key=lambda mistake: (mistake.line, mistake.column))
         raise ScenarioError([structs.replace(mistake, code="") for mistake in mistakes])  # the codes are those of queue files
-    if config_file is None and _is_file_name(header.config):
+    if config_file is None and is_file_name(header.config):
         config_file = Path(path).parent / header.config.strip()
-        config = _named_text(config_file, path)
+        config = named_text(config_file, path)
     else:
         config = header.config if config_file is None else _config_text(config_file)
     return Scenario(
@@ -186,13 +186,14 @@ def load(path: str | Path, config_file: Path | None = None) -> Scenario:
     )
 
 
-def _is_file_name(config: str) -> bool:
+def is_file_name(config: str) -> bool:
     """True if ``config`` is the name of a queue file, and not the text of one: a single line that ends like such a name."""
     name = config.strip()
     return len(name.splitlines()) == 1 and name.endswith((".yaml", ".yml"))
 
 
-def _named_text(file: Path, scenario: str | Path) -> str:
+def named_text(file: Path, scenario: str | Path) -> str:
+    """The text of a queue file that is named in a file. Raises:  OSError, ScenarioError."""
     try:
         return _config_text(file)
     except OSError as error:  # the user may not have typed this name
@@ -272,13 +273,17 @@ class _Reader:
         return times
 
     def _converted(self, part: Part, tree: object, kind: Any) -> Any:
-        """``tree``, which is the part or some of its fields, as ``kind``; None if it has a mistake."""
-        try:
-            return msgspec.convert(tree, kind)
-        except msgspec.ValidationError:
-            for found in mistakes_in(tree, kind):
-                part.note(self.mistakes, found)
-            return None
+        return converted(part, tree, kind, self.mistakes)
+
+
+def converted(part: Part, tree: object, kind: Any, mistakes: Mistakes) -> Any:
+    """``tree``, which is the part or some of its fields, as ``kind``; None if it has a mistake."""
+    try:
+        return msgspec.convert(tree, kind)
+    except msgspec.ValidationError:
+        for found in mistakes_in(tree, kind):
+            part.note(mistakes, found)
+        return None
 
 
 def _parts(path: Path, mistakes: Mistakes) -> Iterator[Part | None]:
@@ -290,13 +295,17 @@ def _parts(path: Path, mistakes: Mistakes) -> Iterator[Part | None]:
                     document = _json(line.rstrip(b"\r\n"), number, mistakes)
                     yield Part(document.tree, document) if document else None
         return
+    document = document_of(path, mistakes)
+    yield from _parts_of(document, mistakes) if document else [None]
+
+
+def document_of(path: Path, mistakes: Mistakes) -> Document | None:
+    """The document of a file of YAML or JSON; None with a mistake if there is none. Raises as ``yaml_document``, or OSError."""
     data = path.read_bytes()
     if path.suffix == ".json":
-        document = _json(data, 1, mistakes)
-    else:
-        text = _decoded(data, 1, mistakes)
-        document = None if text is None else yaml_document(text, mistakes)
-    yield from _parts_of(document, mistakes) if document else [None]
+        return _json(data, 1, mistakes)
+    text = _decoded(data, 1, mistakes)
+    return None if text is None else yaml_document(text, mistakes)
 
 
 def _parts_of(document: Document, mistakes: Mistakes) -> Iterator[Part | None]:
