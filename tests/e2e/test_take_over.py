@@ -377,7 +377,7 @@ async def test_only_a_standby_takes_over_and_once(tmp_path: Path) -> None:
     """The directory of a daemon that was killed has a history of its own, and so has one that has taken over."""
     place = Place(tmp_path)
     async with place.daemon(0) as daemon, place.standby(1) as standby:
-        await standby.says("follows")
+        await standby.has(1)
         daemon.process.kill()
         await daemon.process.wait()
     place.directories.reverse()

@@ -14,6 +14,7 @@ from seeds import seeds
 from ykactor.journal import schema
 from ykactor.journal.copying import copy_rest
 from ykactor.journal.errors import DiskError
+from ykactor.journal.files import is_following, read_superseded, write_superseded
 from ykactor.journal.maintenance import verify
 from ykactor.journal.store import Store
 from ykactor.journal.terms import Terms
@@ -69,7 +70,7 @@ class Pair:
     def _join(self) -> None:
         if self._waiting is not None:
             return
-        self._standby.follow(self._daemon.beginnings)
+        self._standby.follow(self._daemon.beginnings, self._daemon.number)
         if self._standby.number < self._daemon.number:
             copy = self._place / "copy.db"
             assert copy_rest(self._daemon_dir, copy, self._standby.number) == self._daemon.number
@@ -128,7 +129,7 @@ def test_a_standby_has_the_beginning(tmp_path: Path, seed: int) -> None:
 def test_a_transaction_comes_in_its_place(tmp_path: Path) -> None:
     """One that is not the next, or is not as it was written, is refused and changes nothing."""
     store, standby = opened(tmp_path / "daemon"), followed(tmp_path / "standby")
-    standby.follow(store.beginnings)
+    standby.follow(store.beginnings, store.number)
     first = store.transaction(numbered(1))
     store.write(first)
     second = store.transaction(numbered(2))
@@ -157,7 +158,7 @@ def test_a_copy_that_is_not_taken_in_whole_is_not_there(tmp_path: Path) -> None:
     copy_rest(tmp_path / "daemon", copy, 0)
     whole = copy.read_bytes()
     copy.write_bytes(whole[: len(whole) // 2])
-    standby.follow(store.beginnings)
+    standby.follow(store.beginnings, store.number)
     with pytest.raises(DiskError):
         standby.take_in(copy)
     assert (standby.number, rows(tmp_path / "standby", "log"), rows(tmp_path / "standby", "record")) == (0, [], [])
@@ -165,10 +166,33 @@ def test_a_copy_that_is_not_taken_in_whole_is_not_there(tmp_path: Path) -> None:
     standby.close()
 
 
+@pytest.mark.parametrize("is_copied", [True, False])
+def test_a_journal_may_take_over_what_it_has_had_as_a_whole(tmp_path: Path, is_copied: bool) -> None:
+    """DU-23: before it has all that the daemon had when it joined, it follows nobody, and a note that it was superseded stays."""
+    store, standby, place = opened(tmp_path / "daemon"), followed(tmp_path / "standby"), tmp_path / "standby"
+    transactions = [store.transaction(numbered(1))]
+    store.write(transactions[0])
+    transactions.append(store.transaction(numbered(2)))
+    store.write(transactions[1])
+    write_superseded(place, "term 7-x")
+    standby.follow(store.beginnings, store.number)
+    assert (is_following(place), read_superseded(place) != "") == (False, True)
+    if is_copied:
+        copy_rest(tmp_path / "daemon", tmp_path / "copy", 0)
+        standby.take_in(tmp_path / "copy")
+    else:
+        standby.write(transactions[0])
+        assert not is_following(place)
+        standby.write(transactions[1])
+    assert (is_following(place), read_superseded(place)) == (True, "")
+    standby.close()
+    store.close()
+
+
 def test_a_late_transaction_of_an_older_daemon_is_refused(tmp_path: Path) -> None:
     """DU-23: when the standby has been told of another term, what is of the one before is not written."""
     older, standby = opened(tmp_path / "daemon"), followed(tmp_path / "standby")
-    standby.follow(older.beginnings)
+    standby.follow(older.beginnings, older.number)
     late = older.transaction(numbered(1))
     standby.begin_term(takes_over=True)
     with pytest.raises(ValueError, match="found a transaction of term 1, expected 1048576-"):

@@ -99,7 +99,10 @@ _FOLLOWS = "follows"
 
 
 def note_following(directory: Path) -> None:
-    """Note that a directory follows the history of another one, so that it may take it over. Raises:  OSError."""
+    """Note that a directory follows the history of another one, and has had all of it, so that it may take it over.
+
+    Raises:  OSError.
+    """
     path = directory / _FOLLOWS
     if not path.exists():
         path.touch()
@@ -107,7 +110,7 @@ def note_following(directory: Path) -> None:
 
 
 def is_following(directory: Path) -> bool:
-    """True if the directory follows another one, and has begun no term since."""
+    """True if the directory follows another one, of which it has had everything, and has begun no term since."""
     return (directory / _FOLLOWS).exists()
 
 

@@ -80,6 +80,8 @@ class Store:
         self.loss = seen.loss(self.number, [beginning.term for beginning in self.beginnings])
         #: The term of the newest transaction.
         self._noted = seen.term
+        #: The transaction from which on this journal may take over the history that it has begun to follow; None: no such.
+        self._follows_from: int | None = None
 
     @classmethod
     def open(cls, directory: Path, durability: Durability, *, now_ns: int, holder: Holder = "daemon") -> "Store":
@@ -159,6 +161,7 @@ class Store:
                 self._connection.execute(_MENTION, transaction.mention)
         self.number, self._end_byte = number, transaction.end_byte
         self._note()
+        self._note_following()
         return number
 
     @property
@@ -244,13 +247,25 @@ class Store:
 
     # ---- as a standby
 
-    def follow(self, beginnings: Sequence[Beginning]) -> None:
-        """Take over the terms of the history that this journal is the beginning of. Raises:  as ``commit``."""
-        note_following(self._path.parent)
+    def follow(self, beginnings: Sequence[Beginning], number: int) -> None:
+        """Take over the terms of the history that this journal is the beginning of. Raises:  as ``commit``.
+
+        Args:
+            number: its newest transaction. From when it is here too, this journal may take that history over: before, it could
+                lack what was told long ago.
+        """
         with self._transaction():
             write_beginnings(self._connection, beginnings)
         self.beginnings = list(beginnings)
-        forget_superseded(self._path.parent)
+        self._follows_from = number
+        self._note_following()
+
+    def _note_following(self) -> None:
+        """Note that this journal may take over the history that it follows, as soon as it may."""
+        if self._follows_from is not None and self.number >= self._follows_from:
+            note_following(self._path.parent)
+            forget_superseded(self._path.parent)
+            self._follows_from = None
 
     def take_in(self, copy: Path) -> None:
         """Take over a copy of the rest of a history (``copying``), in one transaction. Raises:  as ``commit``."""
@@ -264,6 +279,7 @@ class Store:
         self.beginnings = read_beginnings(self._connection, self._path)
         self._read_newest()
         self._note()
+        self._note_following()
 
     def _read_newest(self) -> None:
         row = _newest(self._connection, self._path)

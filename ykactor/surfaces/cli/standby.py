@@ -155,7 +155,7 @@ class FollowingJournal:
                 raise click.ClickException(f"{self._daemon.url}: {reason}")
             case Following(beginnings=beginnings, number=number):
                 self._asks_at = number if self._takes_over else None
-                await self._write(partial(self._journal.follow, beginnings))
+                await self._write(partial(self._journal.follow, beginnings, number))
                 self.status.term, self.status.connected = str(beginnings[-1].term), True
                 since = f"in term {self.status.term}, from transaction {self.status.transaction} on"
                 self._tell(f"follows {self._daemon.url} {since}")

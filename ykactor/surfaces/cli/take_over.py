@@ -105,8 +105,9 @@ def _begin(directory: Path) -> Join:
     """Begin the term in which the history goes on here; the journal as it is then. Raises:  JournalError."""
     with closing(Store.open(directory, "full", now_ns=system_ns(), holder="standby")) as store:
         if not is_following(directory):
-            found = f"{directory}: found a journal that follows no daemon, expected one of a standby"
-            raise JournalError(f"{found}; if it has taken over already, 'ykactor serve --state-dir {directory}' goes on")
+            found = f"{directory}: found a journal that follows no daemon, or had not got everything from it"
+            todo = f"if it has taken over already, 'ykactor serve --state-dir {directory}' goes on"
+            raise JournalError(f"{found}, expected one of a standby; {todo}")
         store.begin_term(takes_over=True)
         forget_superseded(directory)
         return Join(schema.VERSION, store.number, store.beginnings)

@@ -152,10 +152,10 @@ class StoreWriter:
             self._store.write(transaction)
             self._look_for_tidying()
 
-    def follow(self, beginnings: list[Beginning]) -> None:
-        """Take over the terms of the journal that a standby follows. Raises:  as ``Store.follow``."""
+    def follow(self, beginnings: list[Beginning], number: int) -> None:
+        """Take over the terms of the journal that a standby follows. Parameters and errors are as of ``Store.follow``."""
         with self._using:
-            self._store.follow(beginnings)
+            self._store.follow(beginnings, number)
 
     def take_in(self, copy: Path) -> None:
         """Take over a copy of the rest of the journal that a standby follows. Raises:  as ``Store.take_in``."""
