@@ -149,6 +149,7 @@ class FakeDaemon:
         self.turns = None
         self.turns_before: dict[str, int] = {}
         self.is_switching = False
+        self.changed = trio.lowlevel.ParkingLot()
         self.standbys = None
         self.begun = trio.Event()
         self.begun.set()
@@ -187,6 +188,12 @@ class FakeDaemon:
         await self.reach_partitions()
         self.configs.append(text)
         return "sum"
+
+    def cycles(self) -> dict[str, dict[str, float]]:
+        return {}
+
+    def measured(self) -> bytes:
+        return b""
 
     def standing(self, _: str) -> Standing:
         return Standing(PartitionState.ACTIVE, 0)

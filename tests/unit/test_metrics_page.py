@@ -25,7 +25,7 @@ class Daemon:
         self.inbox: Mailbox[Any] = Mailbox("partition default", 3)
         partitions = {"default": self.inbox}
         feed = FeedActor(FakeDelivery(lambda *_: []), partitions)
-        gateway: Any = SimpleNamespace(partitions=partitions, feed=feed)
+        gateway: Any = SimpleNamespace(partitions=partitions, feed=feed, standbys_status=None)
         self.instruments = Instruments(partitions)
         self.instruments.facts.count("default", self.world.facts)
         self.metrics = Metrics(Sources(gateway, {}, self.instruments, False))

@@ -27,7 +27,7 @@ from ykactor.actors.commands import (
     TakeSnapshot,
 )
 from ykactor.actors.fan_out import FanOut
-from ykactor.actors.journal import Journal
+from ykactor.actors.journal import Journal, Stalling
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.pauses import drive, pause
 from ykactor.actors.ring import EventRecordLike, Ring
@@ -158,6 +158,7 @@ class FeedActor:
         journal: gets each turn; events may be read when they are durable. None: at once.
 
     Attributes:
+        stalling: the journal of which followers are told whether it can be written (``wake_subscribers``).
         still: held while a snapshot is taken. Who publishes what has numbers holds it too, because that cannot be held back.
     """
 
@@ -177,6 +178,7 @@ class FeedActor:
         self._delivery = delivery
         self._partitions = partitions
         self.journal = journal
+        self.stalling: Stalling | None = journal
         #: Gets each publication behind the journal; None without a journal.
         self.turns: TurnStream | None = None
         #: The number of the first event of the publication in progress, its facts as the journal keeps them, and what they are
@@ -187,7 +189,7 @@ class FeedActor:
         self._encoded: list[bytes] = []
         self._names: set[str] = set()
         if journal is not None:
-            journal.watch(self._wake_subscribers)
+            journal.watch(self.wake_subscribers)
         self._selections: WeakValueDictionary[tuple[Format, EventFilter, View | None], Selection] = WeakValueDictionary()
         self._kept_parts = Kept()
         self._round: _Round | None = None
@@ -309,7 +311,8 @@ class FeedActor:
         self.ring.raise_durable(number)
         self.fan_out.grow(number)
 
-    def _wake_subscribers(self) -> None:
+    def wake_subscribers(self) -> None:
+        """Let subscribers look for notices."""
         self.fan_out.grow(self.ring.durable)
 
     async def published(self, partition: PartitionName) -> None:

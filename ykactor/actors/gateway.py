@@ -162,6 +162,16 @@ class Gateway(ReadGateway, Protocol):
     def is_switching(self) -> bool:
         """True while a configuration is put into force: partitions may have it, and ``config`` is the one before."""
 
+    @property
+    def changed(self) -> trio.lowlevel.ParkingLot:
+        """Parks who waits for another configuration, registration or state of the journal."""
+
+    def cycles(self) -> dict[PartitionName, dict[str, float]]:
+        """The durations of the cycles of each partition (``TurnTimes.of_cycles``)."""
+
+    def measured(self) -> bytes:
+        """The metrics of the process, as a replica shows them, of the last second."""
+
     def supersede(self, term: str) -> None:
         """End at once: another daemon has taken over in this term."""
 

@@ -82,9 +82,13 @@ class HealthChecks:
                 self._last = await self._checked()
                 self._fresh_until_s = trio.current_time() + FRESH_S
         serves = Check(_SERVES, "every partition runs, and the journal can be written", "; ".join(self.problems()))
+        return [serves, *self._last, *self.surroundings()]
+
+    def surroundings(self) -> list[Check]:
+        """The checks of what is beside the partitions, at present."""
         ahead_ns = self._ahead_ns()
         clock = [] if ahead_ns < AHEAD_NS else [Check("Clock", _AHEAD.format(_days(ahead_ns)), "")]
-        return [serves, *self._last, *self._others(), *clock]
+        return [*self._others(), *clock]
 
     async def _checked(self) -> list[Check]:
         found: list[Check] = []

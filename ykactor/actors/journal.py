@@ -180,10 +180,17 @@ class Resumed(Struct, frozen=True):
     """The journal is written again."""
 
 
+class Stalling(Protocol):
+    """A journal that may not be written at times: the own one, or that of the daemon of a replica."""
+
+    @property
+    def stalled(self) -> Stalled | None: ...
+
+
 class Notices:
     """The notices of the journal for one session: each change, but of several since the last call only the last one."""
 
-    def __init__(self, journal: Journal | None) -> None:
+    def __init__(self, journal: Stalling | None) -> None:
         self._journal = journal
         self._told: Stalled | None = None
 

@@ -72,7 +72,7 @@ class Subscription:
         self._past = feed.ring.durable
         #: The last number that the subscriber was notified of.
         self._announced = after
-        self._notices = Notices(feed.journal)
+        self._notices = Notices(feed.stalling)
         self._spoke_at = trio.current_time()
         self._writer: Writer | None = None
         #: Whether the subscriber has not read what was written. Nothing more is written before ``_retry_at``, and no bookmark.

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 import ykactor
-from ykactor.core.inspection.process_status import Registration
+from ykactor.core.inspection.process_status import Registration, StandbysStatus
 from ykactor.core.messages.states import PartitionState
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire.si.messages import EventRecord
@@ -111,7 +111,7 @@ class Past(_Message, frozen=True):
 
 
 class Process(_Message, frozen=True):
-    """The status of the daemon beside its partitions, as readers are shown it; sent at first, and when it has changed.
+    """The status of the daemon beside its partitions, as readers are shown it; sent on some changes, and each second.
 
     It follows the configuration that was in force then, if that was another one than before.
 
@@ -119,12 +119,22 @@ class Process(_Message, frozen=True):
         partitions: by name, in their order: the state, and since when.
         registration: the resource manager; None if none is registered.
         problems: what keeps the daemon from serving, a sentence each.
+        stalled: since which Unix time the journal cannot be written, and why; None if it can.
+        checks: of what is beside the partitions: name, description, and the problem, if there is one.
+        standbys: those of the journal; None if there can be none.
+        cycles: of each partition, how long they take there (``TurnTimes.of_cycles``).
+        measured: metrics of the process, as a text of Prometheus.
         turns: of each partition, the number of the newest turn of which the rest is no older; it may come later.
     """
 
     partitions: Mapping[PartitionName, tuple[PartitionState, int]]
     registration: Registration | None
     problems: list[str]
+    stalled: tuple[int, str] | None = None
+    checks: list[tuple[str, str, str]] = []
+    standbys: StandbysStatus | None = None
+    cycles: Mapping[PartitionName, dict[str, float]] = {}
+    measured: bytes = b""
     turns: Mapping[str, int] = {}
 
 

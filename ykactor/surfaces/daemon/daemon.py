@@ -23,7 +23,7 @@ from ykactor.actors.feed import FeedActor
 from ykactor.actors.gateway import Point, Reached
 from ykactor.actors.health import Check, HealthChecks
 from ykactor.actors.journal import Journal, Recording
-from ykactor.actors.outbox import OutboxRegistry
+from ykactor.actors.outbox import Outbox, OutboxRegistry
 from ykactor.actors.partition import Cycling, PartitionActor, Standing
 from ykactor.actors.partitions import Partitions
 from ykactor.actors.pauses import collect_old, settle_memory
@@ -60,6 +60,7 @@ from ykactor.surfaces.files.recovery import Recovered, restored_outbox
 from ykactor.surfaces.files.watcher import FileWatcher
 from ykactor.surfaces.log.logs import get_logger, log_event
 from ykactor.surfaces.metrics.instruments import Instruments
+from ykactor.surfaces.metrics.scrape import Measured, Sources
 from ykactor.surfaces.net.doors import HTTP, WS, Door
 from ykactor.surfaces.net.systemd import EXTENSION_S, Notifier, feed_watchdog
 from ykactor.surfaces.sessions.pending import late_answer
@@ -168,7 +169,7 @@ class Daemon:
         self.standbys = standbys
         self.manual = settings.manual
         self._rows = DaemonRows(journal)
-        self.outboxes: OutboxRegistry[Encoding] = OutboxRegistry(journal, self._rows.note_registration, self._rows.note_epochs)
+        self.outboxes: OutboxRegistry[Encoding] = OutboxRegistry(journal, self._note_registration, self._rows.note_epochs)
         self._partitions = Partitions(
             self._make_partition, self._rows.forget_partition, lambda name: self.feed.published(name), self.outboxes.welcome
         )
@@ -197,6 +198,9 @@ class Daemon:
         in_force = recovered.config if recovered is not None else config or queuefile.load("")
         change = recovered.change if recovered is not None else ChangeRow()
         self._reloading = Reloading(in_force, change, self._partitions, self._report_refused, self._tell_replaced, self._rows)
+        self.changed = self._reloading.changed
+        if journal is not None:
+            journal.watch(self._tell_changed)
         self._groups = GroupResolver()
         self.begun = trio.Event()
         #: Around everything that runs.
@@ -210,6 +214,10 @@ class Daemon:
         self._queue_file = QueueFile(settings.config_path, self._reloading, self.audit)
         self._access = access
         self._tls = tls
+        expires_s = None if tls is None else tls.expires_s
+        actors = self._partitions.actors
+        self._sources = Sources(self, actors, self._instruments, settings.has_old_metrics, expires_s)
+        self._measured = Measured(self._sources)
 
     # ---- Gateway
 
@@ -230,6 +238,21 @@ class Daemon:
     def registration(self) -> Registration | None:
         """The resource manager that is registered (``ReadGateway.registration``)."""
         return self.outboxes.registration
+
+    def _note_registration(self, outbox: Outbox[Encoding] | None, is_changing: bool) -> None:
+        self._rows.note_registration(outbox, is_changing)
+        self._tell_changed()
+
+    def _tell_changed(self) -> None:
+        self.changed.unpark_all()
+
+    def cycles(self) -> dict[PartitionName, dict[str, float]]:
+        """The durations of cycles (``Gateway.cycles``)."""
+        return {name: actor.times.of_cycles() for name, actor in self._partitions.actors.items()}
+
+    def measured(self) -> bytes:
+        """The metrics of the process (``Gateway.measured``)."""
+        return self._measured.text()
 
     def reading_config(self, text: str, if_checksum: str = "", rm_id: str = "") -> AbstractAsyncContextManager[ReadConfig]:
         """Read a configuration, for the use within the block (``Gateway.reading_config``)."""
@@ -418,11 +441,8 @@ class Daemon:
 
     async def _serve_http(self, nursery: trio.Nursery, doors: Sequence[Door], admission: Admission, stopping: trio.Event) -> None:
         from ykactor.surfaces.http.server import serve_rest  # needs libraries that take 0.2 s to load
-        from ykactor.surfaces.metrics.scrape import Sources
 
-        expires_s = None if self._tls is None else self._tls.expires_s
-        sources = Sources(self, self._partitions.actors, self._instruments, self._settings.has_old_metrics, expires_s)
-        serve = partial(serve_rest, doors, self, admission, sources, stopping=stopping)
+        serve = partial(serve_rest, doors, self, admission, self._sources, stopping=stopping)
         await nursery.start(partial(serve, web_root=self._settings.web_root), name="http")
 
     async def _start_partitions(self, nursery: trio.Nursery) -> None:

@@ -75,6 +75,7 @@ class Reloading:
     Attributes:
         config: the configuration in force.
         refusal: why the text of the queue file that was read last was refused; "" if it was not.
+        changed: parks who waits for another configuration.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Reloading:
     ) -> None:
         self.config = config
         self.refusal = ""
+        self.changed = trio.lowlevel.ParkingLot()
         self._change = change
         #: The checksum of the text of the queue file that was read last, also if it was refused; noted with the next change.
         self._file = change.checksum
@@ -262,6 +264,7 @@ class Reloading:
     def _put_in_force(self, config: SchedulerConfig, change: ChangeRow) -> None:
         before, sender = self.config.checksum, self._change.rm_id
         self.config, self._change = config, change
+        self.changed.unpark_all()
         if sender and sender != change.rm_id and before != config.checksum:
             reason = f"the queue file or an operator has replaced the configuration {before} of {sender}"
             self._replaced(sender, f"{reason}: {config.checksum} is in force")

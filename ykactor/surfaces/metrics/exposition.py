@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import accumulate
 
 from ykactor.actors.durations import Histogram
@@ -41,13 +42,19 @@ class Family:
 
 
 class Exposition:
-    """All metrics of a scrape, in the order in which they were first named."""
+    """All metrics of a scrape, in the order in which they were first named.
 
-    def __init__(self) -> None:
+    Args:
+        rename: makes the names that are shown.
+    """
+
+    def __init__(self, rename: Callable[[str], str] = str) -> None:
         self._families: dict[str, Family] = {}
+        self._rename = rename
 
     def family(self, name: str, kind: str, meaning: str) -> Family:
         """The metric of this name; a new one the first time."""
+        name = self._rename(name)
         found = self._families.get(name)
         if found is None:
             found = self._families[name] = Family(name, kind, meaning)

@@ -7,14 +7,16 @@ import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from math import inf
 from pathlib import Path
 
+import trio
 from msgspec import Struct
 
 from ykactor.actors.clock import system_ns
 from ykactor.actors.gateway import ReadGateway
 from ykactor.core.values.ids import PartitionName
-from ykactor.core.values.parts import Steps
+from ykactor.core.values.parts import Steps, finished
 from ykactor.core.values.times import S_NS
 from ykactor.surfaces.metrics import own, yunikorn
 from ykactor.surfaces.metrics.exposition import Exposition
@@ -29,6 +31,7 @@ class Sources(Struct, frozen=True):
         has_old_names: see ``yunikorn.add_queues``.
         expires_s: the Unix time at which the certificate of the daemon expires, in seconds; None without TLS.
         following: how a replica follows its daemon; None for the daemon itself.
+        daemon: at a replica, the metrics of the process of its daemon (``Measured``).
     """
 
     gateway: ReadGateway
@@ -37,6 +40,7 @@ class Sources(Struct, frozen=True):
     has_old_names: bool
     expires_s: Callable[[], float] | None = None
     following: own.Following | None = None
+    daemon: Callable[[], bytes] = bytes
 
 
 def scrape(sources: Sources, figures: Sequence[PartitionFigures]) -> Steps[list[bytes]]:
@@ -56,17 +60,55 @@ def scrape(sources: Sources, figures: Sequence[PartitionFigures]) -> Steps[list[
     own.add_counts(to, instruments.facts, len(paths))
     if len(figures) == len(sources.gateway.partitions):
         instruments.facts.queues.end_scrape(paths)
-    own.add_actors(to, sources.gateway)
-    if (standbys := sources.gateway.standbys_status) is not None:
-        own.add_standbys(to, standbys)
-    own.add_loop(to, instruments.loop)
-    own.add_sessions(to, instruments.sessions)
-    if sources.following is not None:
+    if sources.following is None:
+        _add_standbys(to, sources.gateway)
+    else:
         own.add_following(to, sources.following)
+    _add_beside(to, sources)
+    return [*(yield from to.encoded()), *filter(None, [sources.daemon()])]
+
+
+def _add_standbys(to: Exposition, gateway: ReadGateway) -> None:
+    if (standbys := gateway.standbys_status) is not None:
+        own.add_standbys(to, standbys)
+
+
+def _add_beside(to: Exposition, sources: Sources) -> None:
+    """Add what is beside partitions."""
+    own.add_actors(to, sources.gateway)
+    own.add_loop(to, sources.instruments.loop)
+    own.add_sessions(to, sources.instruments.sessions)
     if sources.expires_s is not None:
         own.add_certificate(to, sources.expires_s())
     add_process(to)
-    return (yield from to.encoded())
+
+
+#: How long a replica is shown what was measured.
+FRESH_S = 1.0
+
+
+class Measured:
+    """The metrics of the process of a daemon, as its replicas show them: ``ykactor_daemon_...``."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._text = b""
+        self._fresh_until_s = -inf
+
+    def text(self) -> bytes:
+        """The metrics of the last second. Cost: 1 ms, once for all replicas."""
+        if (now_s := trio.current_time()) >= self._fresh_until_s:
+            to = Exposition(_of_daemon)
+            own.add_build(to)
+            own.add_partitions(to, self._sources.actors)
+            _add_standbys(to, self._sources.gateway)
+            _add_beside(to, self._sources)
+            self._text, self._fresh_until_s = b"".join(finished(to.encoded())), now_s + FRESH_S
+        return self._text
+
+
+def _of_daemon(name: str) -> str:
+    return f"ykactor_daemon_{name.removeprefix('ykactor_')}"
 
 
 # ---- metrics of the process

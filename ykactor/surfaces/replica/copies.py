@@ -27,17 +27,24 @@ class Copies:
 
     Args:
         publish: sends a snapshot to the feed.
+        cycles_of: how long the cycles of a partition take at the daemon.
 
     Attributes:
         inboxes: of all partitions that the daemon has, in its order.
         of: the copies that there are.
     """
 
-    def __init__(self, publish: Callable[[FeedCommand], Awaitable[None]], clock: Clock) -> None:
+    def __init__(
+        self,
+        publish: Callable[[FeedCommand], Awaitable[None]],
+        cycles_of: Callable[[PartitionName], dict[str, float]],
+        clock: Clock,
+    ) -> None:
         self.inboxes: dict[PartitionName, Mailbox[PartitionCommand]] = {}
         self.of: dict[PartitionName, Copy] = {}
         self.reading = trio.Lock()
         self._publish = publish
+        self._cycles_of = cycles_of
         self._clock = clock
         self._new_in, self._new = trio.open_memory_channel[tuple[Copy, Mailbox[PartitionCommand]]](inf)
 
@@ -105,7 +112,7 @@ class Copies:
         copy.settle()
         core, scheduler = copy.cores
         shown = await drive(partition_state(core, scheduler.state, every_ask=command.every_ask))
-        await self._publish(PartitionSnapshot(copy.name, command.snapshot_id, shown, copy.times.of_cycles()))
+        await self._publish(PartitionSnapshot(copy.name, command.snapshot_id, shown, self._cycles_of(copy.name)))
 
     async def _read(self, copy: Copy, command: Read) -> Any:
         """Read between two turns. A failure harms only who asked, and is returned, as by a partition."""

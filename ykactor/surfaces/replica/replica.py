@@ -12,8 +12,9 @@ from ykactor.actors.clock import Clock
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.gateway import Point, Reached
 from ykactor.actors.health import Check, HealthChecks
+from ykactor.actors.journal import Stalled
 from ykactor.actors.partition import Standing
-from ykactor.core.inspection.process_status import Registration
+from ykactor.core.inspection.process_status import Registration, StandbysStatus
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.states import PartitionState
 from ykactor.core.objects.registry import Registry
@@ -69,15 +70,16 @@ class Replica:
         lost: why there is no connection; None if there is one.
         is_known: set when the daemon has told everything of itself for the first time.
         grown: parks who waits for an event of the daemon.
+        stalled: since when and why the journal of the daemon is not written; None if it is.
     """
 
     def __init__(self, url: str, clock: Clock, checks: Callable[[], Sequence[Check]]) -> None:
         self.url = url
-        self.copies = Copies(lambda command: self.feed.inbox.give(command), clock)
+        self.copies = Copies(lambda command: self.feed.inbox.give(command), self.cycles_of, clock)
         self.partitions = self.copies.inboxes
         self.instruments = Instruments(self.partitions)
         self.feed = FeedActor(_Delivery(self.instruments), self.partitions)
-        self.health = HealthChecks(self.partitions, self._problems, others=checks)
+        self.health = HealthChecks(self.partitions, self._problems, others=self._checks)
         self.terms = Terms.first()
         self.started_ns = 0
         self.registration: Registration | None = None
@@ -85,7 +87,10 @@ class Replica:
         self.lost: Lost | None = None
         self.is_known = trio.Event()
         self.grown = trio.lowlevel.ParkingLot()
+        self.stalled: Stalled | None = None
+        self.feed.stalling = self
         self._clock = clock
+        self._own_checks = checks
         self._process: Process | None = None
         self._turns_before: Mapping[str, int] = {}
 
@@ -117,6 +122,10 @@ class Replica:
         else:
             self._process, self.registration = message, message.registration
             self.copies.arrange(message.partitions)
+            stalled = None if message.stalled is None else Stalled(*message.stalled)
+            if stalled != self.stalled:
+                self.stalled = stalled
+                self.feed.wake_subscribers()
         if self._process is not None and self.config.checksum:
             self.is_known.set()
 
@@ -124,7 +133,12 @@ class Replica:
         lost = [] if self.lost is None else [self.lost.text(self.url)]
         missing = [why for name in self.partitions if (why := self.unavailable(name))]
         told = [] if self._process is None else self._process.problems
-        return [*lost, *missing, *told]
+        return [*lost, *missing, *(f"at the daemon: {problem}" for problem in told)]
+
+    def _checks(self) -> list[Check]:
+        """The checks of what surrounds this process, and those of the daemon."""
+        told = [] if self._process is None else self._process.checks
+        return [*self._own_checks(), *(Check(name, f"at the daemon: {what}", problem) for name, what, problem in told)]
 
     # ---- ReadGateway
 
@@ -146,8 +160,17 @@ class Replica:
         return [*self.registry(partition).queues] if partition in self.copies.of else []
 
     @property
-    def standbys_status(self) -> None:
-        """Nothing: those of its daemon are not known here (``ReadGateway.standbys_status``)."""
+    def standbys_status(self) -> StandbysStatus | None:
+        """The standbys of the daemon (``ReadGateway.standbys_status``)."""
+        return None if self._process is None else self._process.standbys
+
+    def cycles_of(self, partition: PartitionName) -> dict[str, float]:
+        """The durations of the cycles of the daemon (``TurnTimes.of_cycles``)."""
+        return {} if self._process is None else self._process.cycles.get(partition, {})
+
+    def measured(self) -> bytes:
+        """The metrics of the process of the daemon; none while it is away, or they would look as if it did nothing."""
+        return b"" if self._process is None or self.lost is not None else self._process.measured
 
     @property
     def waits(self) -> str:

@@ -106,4 +106,5 @@ class Services:
             self._settings.has_old_metrics,
             expires_s,
             self._following,
+            replica.measured,
         )

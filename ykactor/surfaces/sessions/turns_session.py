@@ -46,7 +46,7 @@ log = get_logger(__name__)
 
 #: Messages that have more bytes are compressed in a thread.
 _LARGE_BYTES = 2**18
-#: How often it is looked whether the daemon shows something else beside its partitions.
+#: How often a replica is told what the daemon shows beside its partitions, of which some changes are told at once.
 LOOK_S = 1.0
 #: The close code of a replica that sends what it may not (RFC 6455: "invalid data").
 _INVALID = 1007
@@ -187,8 +187,7 @@ class TurnsSession:
             raise ConnectionClosedError from None
 
     async def _look(self) -> None:
-        """Send what readers are shown beside partitions, when it has changed."""
-        process: Process | None = None
+        """Send what readers are shown beside partitions: of the configuration only what is new."""
         checksum: str | None = None
         turns: dict[str, int] = {}
         while True:
@@ -198,11 +197,10 @@ class TurnsSession:
                 await self._send([encode(Configuration(gateway.config.text, checksum))])
             if not gateway.is_switching:
                 turns = turns_of(gateway)
-            found = structs.replace(_process(gateway), turns=turns)
-            if found != process:
-                process = found
-                await self._send([encode(found)])
-            await trio.sleep(LOOK_S)
+            shown = structs.replace(_process(gateway), turns=turns, cycles=gateway.cycles(), measured=gateway.measured())
+            await self._send([encode(shown)])
+            with trio.move_on_after(LOOK_S):
+                await gateway.changed.park()
 
     async def _send(self, messages: list[bytes]) -> None:
         async with self._sending:
@@ -271,7 +269,15 @@ def _hello(gateway: ReadGateway) -> Hello:
 def _process(gateway: ReadGateway) -> Process:
     standings = {name: gateway.standing(name) for name in gateway.partitions}
     shown = {name: (standing.state, standing.since_ns) for name, standing in standings.items()}
-    return Process(shown, gateway.registration, [*gateway.health.problems()])
+    stalled = None if gateway.feed.stalling is None else gateway.feed.stalling.stalled
+    return Process(
+        shown,
+        gateway.registration,
+        [*gateway.health.problems()],
+        None if stalled is None else (stalled.since_ns, stalled.reason),
+        [(check.name, check.description, check.problem) for check in gateway.health.surroundings()],
+        gateway.standbys_status,
+    )
 
 
 async def _send(peer: Peer, messages: list[bytes]) -> None:
