@@ -11,7 +11,8 @@ from msgspec import structs
 from simulated import simulate
 
 from ykactor.core.messages.facts import Allocated
-from ykactor.sim.openb import TraceError, openb_scenario, read_nodes, read_tasks
+from ykactor.sim.openb import openb_scenario, read_nodes, read_tasks
+from ykactor.sim.traces import TraceError
 from ykactor.surfaces.cli.convert import command
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,32000,1024,0,\nn1,96000,2048,8,G2\n"

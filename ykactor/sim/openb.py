@@ -23,6 +23,7 @@ from typing import NoReturn
 import yaml
 from msgspec import Struct
 
+from ykactor.sim.traces import TraceError
 from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.si import messages as si
 
@@ -55,10 +56,6 @@ QUEUES = {
     "Burstable": QueueShare("burstable", 0, 20),
     "BE": QueueShare("be", -100, 0),
 }
-
-
-class TraceError(Exception):
-    """An error in a trace file; the text names file, line, column, what was found and what was expected."""
 
 
 class TraceNode(Struct, frozen=True):

@@ -6,17 +6,34 @@ from typing import BinaryIO
 
 import click
 
-from ykactor.sim.openb import TraceError, openb_scenario, read_nodes, read_tasks
+from ykactor.core.values.quantities import parse_quantity
+from ykactor.core.values.words import plural
+from ykactor.sim.openb import openb_scenario, read_nodes, read_tasks
+from ykactor.sim.sacct import read_jobs as sacct_jobs
+from ykactor.sim.swf import read_header
+from ykactor.sim.swf import read_jobs as swf_jobs
+from ykactor.sim.traces import LeftOut, Machine, TraceError, scenario_of
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.cli.options import EXISTING_FILE
+from ykactor.surfaces.cli.options import EXISTING_FILE, Parsed
 from ykactor.surfaces.cli.queue_files import NoTextError, explained, name_of, read_once, warn
-from ykactor.surfaces.cli.terminal import JsonFile, write
+from ykactor.surfaces.cli.terminal import JsonFile, say, write
 from ykactor.wire.queuefile.load import ConfigError, load
 from ykactor.wire.queuefile.manifests import config_map, open_queues
-from ykactor.wire.scenario import dump_jsonl
+from ykactor.wire.scenario import Scenario, dump_jsonl
+from ykactor.wire.si import messages as si
 
 #: The name of a ConfigMap (RFC 1123); Kubernetes allows less for a namespace.
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
+#: The nodes of a machine.
+NODES_MAX = 100_000
+
+
+_OUTPUT_OPTION = click.option("-o", "--output", metavar="OUT.jsonl", type=JsonFile("wb"), default="-", help="Default: stdout.")
+_MEMORY_OPTION = click.option(
+    "--node-memory",
+    type=Parsed("memory", lambda text: parse_quantity("memory", text)),
+    help="The memory of each node, such as 64Gi. Without it the memory of jobs does not count.",
+)
 
 
 @click.group()
@@ -27,7 +44,7 @@ def command() -> None:
 @command.command()
 @click.argument("nodes_csv", metavar="NODES.csv", type=EXISTING_FILE)
 @click.argument("tasks_csv", metavar="TASKS.csv", type=EXISTING_FILE)
-@click.option("-o", "--output", metavar="OUT.jsonl", type=JsonFile("wb"), default="-", help="Default: stdout.")
+@_OUTPUT_OPTION
 def openb(nodes_csv: Path, tasks_csv: Path, output: BinaryIO) -> None:
     """Convert the openb GPU trace (Alibaba, 2023).
 
@@ -45,6 +62,74 @@ def openb(nodes_csv: Path, tasks_csv: Path, output: BinaryIO) -> None:
     with exit_codes.ending(TraceError):
         scenario = openb_scenario(read_nodes(nodes_csv), read_tasks(tasks_csv))
     dump_jsonl(scenario, output)
+
+
+@command.command()
+@click.argument("trace", metavar="TRACE.swf", type=EXISTING_FILE)
+@click.option("--nodes", type=click.IntRange(1, NODES_MAX), help="The number of nodes.  [default: MaxNodes of the trace]")
+@click.option(
+    "--node-processors", type=click.IntRange(1, 10**6), help="The processors of each node.  [default: MaxProcs by MaxNodes]"
+)
+@_MEMORY_OPTION
+@_OUTPUT_OPTION
+def swf(trace: Path, nodes: int | None, node_processors: int | None, node_memory: int | None, output: BinaryIO) -> None:
+    """Convert a trace in the Standard Workload Format (Parallel Workloads Archive).
+
+    Each job becomes an application with one ask of its processors and memory, or with one for each of the fewest equal parts that
+    fit on a node, which may begin at different times. It is submitted as in the trace, and then runs, whenever it is placed, as
+    long as in the trace; the tag recorded-wait-seconds has how long it waited there. Queues, users and groups are named by their
+    numbers: root.q1, u7, g3. Jobs that did not run, or whose size is not known, are left out and counted on standard error.
+    """
+    left_out = LeftOut()
+    with exit_codes.ending(TraceError):
+        header = read_header(trace)
+        if (count := nodes or header.nodes) is None or (each := node_processors or _each(header.processors, count)) is None:
+            raise click.UsageError(f"{trace} does not say how large the machine is: add --nodes and --node-processors")
+        scenario = scenario_of(trace.stem, Machine(count, each, node_memory), swf_jobs(trace), left_out)
+    _write(scenario, left_out, output)
+
+
+def _each(processors: int | None, nodes: int) -> int | None:
+    return None if processors is None or processors < nodes else -(-processors // nodes)
+
+
+@command.command()
+@click.argument("file", metavar="SACCT.txt", type=EXISTING_FILE)
+@click.option("--nodes", type=click.IntRange(1, NODES_MAX), required=True, help="The number of nodes.")
+@click.option("--node-processors", type=click.IntRange(1, 10**6), required=True, help="The processors of each node.")
+@click.option("--node-gpus", type=click.IntRange(0, 10**6), default=0, show_default=True, help="The GPUs of each node.")
+@_MEMORY_OPTION
+@click.option("--queue-by", type=click.Choice(["partition", "account"]), default="partition", show_default=True)
+@_OUTPUT_OPTION
+def sacct(
+    file: Path,
+    nodes: int,
+    node_processors: int,
+    node_gpus: int,
+    node_memory: int | None,
+    queue_by: str,
+    output: BinaryIO,
+) -> None:
+    """Convert the accounting of Slurm, as printed by sacct -P (--parsable2) with a line of names.
+
+    \b
+    sacct -P -X -a -S 2024-03-01 -o JobID,User,Group,Account,Partition,Submit,Start,ElapsedRaw,ReqCPUS,ReqTRES,State
+
+    Each job becomes an application, as by convert swf, in the queue of its partition or account. Second 0 is the first
+    submission. Steps are not jobs, and do not count.
+    """
+    left_out = LeftOut()
+    machine = Machine(nodes, node_processors, node_memory, node_gpus)
+    with exit_codes.ending(TraceError):
+        jobs = sacct_jobs(file, left_out, by_account=queue_by == "account")
+        scenario = scenario_of(file.stem, machine, jobs, left_out)
+    _write(scenario, left_out, output)
+
+
+def _write(scenario: Scenario, left_out: LeftOut, output: BinaryIO) -> None:
+    dump_jsonl(scenario, output)
+    applications = sum(isinstance(message.request, si.ApplicationRequest) for message in scenario.messages)
+    say("; ".join(filter(None, [f"converted {plural(applications, 'job')}", str(left_out)])), err=True)
 
 
 def _kubernetes_name(_ctx: click.Context, _param: click.Parameter, name: str) -> str:
