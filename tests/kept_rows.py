@@ -7,7 +7,7 @@ from typing import Any
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.records.base import made_from
-from ykactor.core.records.encoding import decode, encode
+from ykactor.core.records.encoding import decode, encode, pairs
 from ykactor.core.records.export import changes, everything
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.parts import finished
@@ -15,8 +15,7 @@ from ykactor.core.values.parts import finished
 
 def all_rows(core: PartitionCore, scheduler: SchedulerCore) -> dict[bytes, bytes]:
     """The rows to keep, read from the owners."""
-    rows = encode(core.name, everything(core, scheduler.state))
-    return {key: data for key, data in rows if data is not None}
+    return dict(pairs(encode(core.name, everything(core, scheduler.state))))
 
 
 def values_of(rows: dict[bytes, bytes]) -> dict[bytes, Any]:
@@ -38,8 +37,8 @@ class KeptRows:
 
     def follow(self, core: PartitionCore, scheduler: SchedulerCore) -> None:
         """A turn has ended."""
-        for key, data in encode(core.name, changes(core, scheduler.state)):
-            if data is None:
+        for key, data in pairs(encode(core.name, changes(core, scheduler.state))):
+            if data == b"null":
                 self.rows.pop(key, None)
             else:
                 self.rows[key] = data

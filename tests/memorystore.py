@@ -4,7 +4,7 @@ import msgspec
 import trio
 
 from ykactor.journal.errors import NotWrittenError
-from ykactor.journal.transaction import Batch
+from ykactor.journal.transaction import Batch, changed_records
 
 
 class MemoryStore:
@@ -31,11 +31,9 @@ class MemoryStore:
             raise self.failure
         if self.is_full:
             raise NotWrittenError("no room on the disk")
-        assert not batch.puts.keys() & batch.deletes
         self.batches.append(batch)
-        self.records |= batch.puts
-        for key in batch.deletes:
-            self.records.pop(key, None)
+        changed = self.records | {key: data for text in batch.changes for key, data in changed_records(text)}
+        self.records = {key: data for key, data in changed.items() if data is not None}
 
     async def tidy(self):
         """Nothing to do."""

@@ -17,6 +17,7 @@ from ykactor.actors.journal import Journal, Recording
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
+from ykactor.journal.transaction import changed_records
 from ykactor.surfaces.files.daemon_rows import CONFIG, ChangeRow, DaemonRows
 from ykactor.wire.history import encode_cause, encode_facts
 
@@ -76,7 +77,9 @@ async def play(config, delay):
 async def test_the_configuration_follows_its_turns(autojump_clock: trio.testing.MockClock, delay: int) -> None:
     """A configuration is in force for the next start when all partitions have it, never before."""
     store = await play(several_loaded(default=AFTER, gpu=AFTER), delay)
-    position = {key: number for number, batch in enumerate(store.batches) for key in batch.puts}
+    position = {
+        key: number for number, batch in enumerate(store.batches) for text in batch.changes for key, _ in changed_records(text)
+    }
     for name in (b"default", b"gpu"):
         assert position[b'["%b","configuration"]' % name] <= position[CONFIG]
 

@@ -14,6 +14,7 @@ from ykactor.actors.outbox import Requests
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.receipts import Accepted, Receipt, unanswered
 from ykactor.core.messages.acts import MoveApplication
+from ykactor.journal.transaction import changed_records
 from ykactor.surfaces.sessions.pending import late_answer
 from ykactor.wire.history import encode_cause
 from ykactor.wire.si import messages as si
@@ -23,9 +24,8 @@ BOTH = ("default", "east")
 
 def records(*receipts):
     """The journal records of receipts: (request, partition, whether it is done, why it refused)."""
-    return dict(
-        accepted.receipt(partition, is_done=is_done, refusal=refusal) for accepted, partition, is_done, refusal in receipts
-    )
+    texts = [accepted.receipt(partition, is_done=is_done, refusal=refusal) for accepted, partition, is_done, refusal in receipts]
+    return dict(changed_records(b"".join(texts)))
 
 
 def accepted(number, request_id, *partitions):
@@ -86,10 +86,9 @@ async def receipts_of(*commands):
         await actor.inbox.put(Quiesce(done))
         await done.wait()
         nursery.cancel_scope.cancel()
-    turns = [told.turn.changes for told in told if isinstance(told, Publication)]
+    turns = [changed_records(b"".join(told.turn.changes)) for told in told if isinstance(told, Publication)]
     found = [
-        [msgspec.json.decode(data, type=Receipt) for key, data in changes if key.startswith(b'["","request"')]
-        for changes in turns
+        [msgspec.json.decode(data, type=Receipt) for key, data in turn if key.startswith(b'["","request"')] for turn in turns
     ]
     return [[(receipt.request_id, receipt.is_done, receipt.refusal) for receipt in some] for some in found if some]
 

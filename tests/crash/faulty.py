@@ -17,8 +17,9 @@ from ykactor.journal.store import Store
 from ykactor.surfaces.cli.main import main
 
 #: Places around a commit: before anything is written, in the transaction, committed without anybody knowing, and known to the
-#: writer but not yet to the daemon; before and after the write-ahead log is copied into the database.
-POINTS = ("before", "written", "committed", "returned", "checkpoint", "checkpointed")
+#: writer but not yet to the daemon; before and after some changes are merged into the records, and the write-ahead log is copied
+#: into the database.
+POINTS = ("before", "written", "committed", "returned", "merge", "merged", "checkpoint", "checkpointed")
 #: At this point, which is "returned", the power fails. Beside MARK are then two directories with the files of the journal: as
 #: they were at the last fsync, and as they are.
 POWER = "power"
@@ -48,6 +49,7 @@ def install(fuse: Fuse) -> None:
     if fuse.point == POWER:
         _install_disk(fuse)
     Store.write = _around(fuse, Store.write, "before", "returned")  # type: ignore[method-assign]
+    Store.merge = _around(fuse, Store.merge, "merge", "merged")  # type: ignore[method-assign]
     Store.checkpoint = _around(fuse, Store.checkpoint, "checkpoint", "checkpointed")  # type: ignore[method-assign]
     transaction: Callable[[Store], AbstractContextManager[None]] = Store._transaction
 
@@ -104,4 +106,5 @@ if __name__ == "__main__":
     point, number, mark, *sys.argv[1:] = sys.argv[1:]
     install(Fuse(point, int(number), Path(mark)))
     store.CHECKPOINT_BYTES = 1 << 18  # so that the write-ahead log is copied often
+    store.MERGE_BYTES, store.MERGE_ROWS = 1 << 14, 16
     main()

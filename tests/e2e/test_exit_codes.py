@@ -19,7 +19,7 @@ from daemon import COMMAND, LIMIT_S, clean_environment, running_command
 
 from ykactor.journal.files import locked
 from ykactor.journal.store import Store
-from ykactor.journal.transaction import Batch
+from ykactor.journal.transaction import Batch, change_text
 from ykactor.surfaces.cli import exit_codes, queue_files, simulate
 from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.cli.views import top
@@ -176,7 +176,7 @@ def test_serve_refuses_a_fifo(run_here, tmp_path):
 def test_serve_refuses_a_state_directory(run_here, tmp_path, rows, content, expected):
     """One that is foreign, damaged, or of a later version: code 2, after which systemd does not try again."""
     with closing(Store.open(tmp_path, "off", now_ns=0)) as store:
-        store.commit(Batch(1, 1, puts=rows))
+        store.commit(Batch(1, 1, changes=[change_text(*row) for row in rows.items()]))
     if content is not None:
         (tmp_path / "journal.db").write_bytes(content)
     code, _, errors = run_here("serve", "--state-dir", tmp_path)

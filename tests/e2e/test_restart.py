@@ -18,7 +18,7 @@ from ykactor.client.resource_manager import ResourceManager
 from ykactor.journal.files import Witness
 from ykactor.journal.reading import Reader
 from ykactor.journal.terms import Term
-from ykactor.journal.transaction import Batch
+from ykactor.journal.transaction import Batch, change_text
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.files.daemon_rows import CHANGE, CONFIG, ChangeRow
 from ykactor.surfaces.files.state_dir import StateSettings, open_state_dir
@@ -316,7 +316,8 @@ async def test_a_partition_that_ended_with_the_daemon_leaves_nothing(tmp_path: P
         one = load(FIRST)
         puts = {CONFIG: msgspec.json.encode(one), CHANGE: msgspec.json.encode(ChangeRow(one.checksum))}
         last = state.recovered
-        state.store.commit(Batch(last.last_event + 1, last.last_message + 1, last.at_ns, puts=puts))
+        changes = [change_text(*row) for row in puts.items()]
+        state.store.commit(Batch(last.last_event + 1, last.last_message + 1, last.at_ns, changes=changes))
     async with real_daemon(*arguments) as second:
         await second.stop()
     with Reader.open(tmp_path / "state") as reader:

@@ -14,6 +14,8 @@ def main() -> None:
         print(number, flush=True)
         if number % 20 == 0:
             store.checkpoint()
+        if number % 13 == 0:
+            store.merge()
         if number % 7 == 0:
             store.trim(bytes_max=10**9, age_max_ns=100 * S_NS, now_ns=number * S_NS)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
-from ykactor.journal.transaction import Batch
+from ykactor.journal.transaction import Batch, change_text, changed_records
 
 ROOT = Path(__file__).parents[2]
 #: What a child process needs to import this module and the package.
@@ -37,8 +37,7 @@ def batch(number: int, puts: Records | None = None, deletes: set[bytes] | None =
     """The batch for a transaction: at second ``number``, about one name, with two events, one message, and at times a base."""
     return Batch(
         at_ns=number * S_NS,
-        puts=puts or {},
-        deletes=deletes or set(),
+        changes=texts(puts or {}, deletes or set()),
         first_event=2 * number,
         events_count=2,
         first_message=number,
@@ -48,6 +47,11 @@ def batch(number: int, puts: Records | None = None, deletes: set[bytes] | None =
         bases={0: b"base %d" % number} if number % 3 == 0 else {},
         names={f"name {number}"},
     )
+
+
+def texts(puts: Records, deletes: set[bytes] | None = None) -> list[bytes]:
+    """Records that are put and deleted, as a batch has them."""
+    return [change_text(key, data) for key, data in (puts | dict.fromkeys(deletes or ())).items()]
 
 
 def numbered(number: int, keys: int = 50) -> Batch:
@@ -61,7 +65,8 @@ def numbered(number: int, keys: int = 50) -> Batch:
 
 
 def apply(records: Records, change: Batch) -> Records:
-    return {key: data for key, data in (records | change.puts).items() if key not in change.deletes}
+    changed = records | {key: data for text in change.changes for key, data in changed_records(text)}
+    return {key: data for key, data in changed.items() if data is not None}
 
 
 def states(last: int) -> list[Records]:

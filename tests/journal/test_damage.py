@@ -30,6 +30,7 @@ def unclean(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(1, LAST + 1):
         store.commit(numbered(number))
         if number == LAST // 3:
+            store.merge()
             store.checkpoint()
     died = copied(directory, directory.with_name("died"))
     store.close()

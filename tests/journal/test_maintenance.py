@@ -15,7 +15,7 @@ from ykactor.journal import maintenance
 from ykactor.journal.errors import JournalError
 from ykactor.journal.schema import VERSION
 from ykactor.journal.store import Store
-from ykactor.journal.transaction import record_crc
+from ykactor.journal.transaction import Batch, change_text, record_crc
 from ykactor.surfaces.cli.journal import command
 
 LAST = 30
@@ -33,6 +33,7 @@ def store(directory: Path) -> Iterator[Store]:
     for number in range(1, LAST + 1):
         store.commit(numbered(number))
         if number == LAST // 2:
+            store.merge()
             store.checkpoint()
     yield store
     store.close()
@@ -123,6 +124,10 @@ def test_verify(store: Store, directory: Path) -> None:
     [
         (["UPDATE record SET crc = 1 WHERE key = (SELECT min(key) FROM record)"], ["the record {key} is not as it was written"]),
         (
+            [f"UPDATE change SET texts = x'90' WHERE number = {LAST}"],
+            [f"the changes of transaction {LAST} are not as they were written"],
+        ),
+        (
             ["UPDATE log SET at_ns = 7 WHERE number IN (2, 4)"],
             [f"transaction {number} is not as it was written" for number in (2, 4)],
         ),
@@ -141,7 +146,7 @@ def test_verify_names_what_is_wrong(store: Store, directory: Path, statements: l
     changed(directory, *statements)
     code, out, err = run("verify", directory)
     assert code == 1
-    assert out.splitlines() == [problem.format(key=min(states(LAST)[LAST]).decode()) for problem in problems]
+    assert out.splitlines() == [problem.format(key=min(states(LAST // 2)[LAST // 2]).decode()) for problem in problems]
     assert err.startswith(f"Error: {directory}: found damage; restore a backup ")
 
 
@@ -152,6 +157,15 @@ def test_verify_parses_records(directory: Path, key: bytes, data: bytes) -> None
     crc = record_crc(key, data)
     changed(directory, f"INSERT INTO record VALUES('{key.decode()}', '{data.decode()}', {crc})")
     assert list(maintenance.verify(directory)) == [f"the record {key.decode()} is no JSON"]
+
+
+@pytest.mark.parametrize(("key", "data"), [(b"[1", b"{}"), (b"[1]", b"{"), (b"{}", None), (b"[1]", b"1")])
+def test_verify_parses_changes(directory: Path, key: bytes, data: bytes | None) -> None:
+    """A changed record is like any other, or null."""
+    store = opened(directory)
+    store.commit(Batch(1, 1, changes=[change_text(b"[0]", None), change_text(key, data)]))
+    store.close()
+    assert list(maintenance.verify(directory)) == [f"the record {key.decode()} of transaction 1 is no JSON"]
 
 
 def test_verify_parses_turns(directory: Path) -> None:

@@ -106,7 +106,22 @@ def test_a_changed_record(tmp_path: Path, change: str) -> None:
     """A record of which any column has changed is an error that names it."""
     store = opened(tmp_path)
     store.commit(batch(1, {b"[0]": b'{"a":1}'}))
+    store.merge()
     store._connection.execute(f"UPDATE record SET {change}")
     store.close()
     with Reader.open(tmp_path) as reader, pytest.raises(JournalError, match=r"the record \[\d\] is not as it was written"):
+        list(reader.records())
+
+
+@pytest.mark.parametrize("change", ["number = 2", "texts = x'90'", "texts = 1", "crc = crc + 1"])
+def test_changed_changes(tmp_path: Path, change: str) -> None:
+    """So are the changes that are not merged into the records."""
+    store = opened(tmp_path)
+    store.commit(batch(1, {b"[0]": b'{"a":1}'}))
+    store._connection.execute(f"UPDATE change SET {change}")
+    store.close()
+    with (
+        Reader.open(tmp_path) as reader,
+        pytest.raises(JournalError, match=r"the changes of transaction \d are not as they were"),
+    ):
         list(reader.records())

@@ -146,7 +146,7 @@ def test_a_transaction_comes_in_its_place(tmp_path: Path) -> None:
 def _damaged(transaction: Transaction) -> bytes:
     """A transaction whose time is another one."""
     number, at_ns, *others = transaction.log
-    return Transaction((number, at_ns + 1, *others), [], None, {}, set()).encode()
+    return Transaction((number, at_ns + 1, *others), [], None, None).encode()
 
 
 def test_a_copy_that_is_not_taken_in_whole_is_not_there(tmp_path: Path) -> None:

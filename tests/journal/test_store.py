@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from journals import S_NS, apply, batch, compact_json, copied, key_of, numbered, opened, records_of, states, turns_of
 from seeds import scaled
 
+from ykactor.journal.changes import PUT_ROWS, puts
+from ykactor.journal.errors import NotWrittenError
 from ykactor.journal.reading import Reader
-from ykactor.journal.store import CHECKPOINT_BYTES, PUT_ROWS, Store, _puts
+from ykactor.journal.store import CHECKPOINT_BYTES, MERGE_BYTES, MERGE_ROWS, Store
 
 IDENTITIES = st.sampled_from([1, "1", "a.b", "ä\n\"\\'", "\u0000"])
 VALUES = st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(), st.lists(st.text(), max_size=2))
@@ -33,6 +35,8 @@ def test_records_are_those_of_a_dictionary(tmp_path_factory: pytest.TempPathFact
         puts = {key_of(identity): compact_json(value) for identity, value in changes.items() if value is not None}
         change = batch(number, puts, {key_of(identity) for identity, value in changes.items() if value is None})
         assert store.commit(change) == number
+        if number % 3 == 0:
+            store.merge()
         expected = apply(expected, change)
         assert records_of(directory) == expected
     store.close()
@@ -44,7 +48,7 @@ def test_records_are_those_of_a_dictionary(tmp_path_factory: pytest.TempPathFact
 def test_there_are_few_different_statements() -> None:
     """SQLite keeps prepared statements, which are as large as their rows: batches of all sizes share a few."""
     records = {key_of(number): b"{}" for number in range(PUT_ROWS + 2)}
-    statements = {statement for count in range(len(records)) for statement, _ in _puts(dict(islice(records.items(), count)))}
+    statements = {statement for count in range(len(records)) for statement, _ in puts(dict(islice(records.items(), count)))}
     assert len(statements) == PUT_ROWS.bit_length()
 
 
@@ -56,9 +60,62 @@ def test_order_of_records_costs_nothing(tmp_path: Path) -> None:
     for name, changes in (("ordered", puts), ("shuffled", shuffled)):
         store = opened(tmp_path / name)
         store.commit(batch(1, changes))
+        store.merge()
         sizes.append((tmp_path / name / "journal.db-wal").stat().st_size)
         store.close()
     assert sizes[0] == sizes[1]
+
+
+def test_a_merge_in_parts(tmp_path: Path) -> None:
+    """Changes are merged into the records a part at a time, while others come; whoever reads, or starts, finds the newest."""
+    store = opened(tmp_path / "running")
+    text = b'{"a":"%b"}' % (b"x" * (2 * MERGE_BYTES // (3 * MERGE_ROWS)))
+    records = {key_of(number): text for number in range(2 * MERGE_ROWS + 1)}
+    for number, some in enumerate((slice(MERGE_ROWS), slice(MERGE_ROWS, None)), 1):
+        assert not store.needs_merge
+        store.commit(batch(number, dict([*records.items()][some]), {key_of("a")}))
+    later = {key_of(0): b'{"b":1}', key_of("a"): b"{}"}, {key_of(2 * MERGE_ROWS), key_of(1)}
+    expected = apply(records, batch(3, *later))
+    merges = 0
+    while store.needs_merge:
+        store.merge()
+        merges += 1
+        if merges == 1:
+            store.commit(batch(3, *later))
+        died = copied(tmp_path / "running", tmp_path / "died")
+        opened(died).close()
+        assert records_of(tmp_path / "running") == records_of(died) == expected
+    assert merges == 3
+    assert store._connection.execute("SELECT number FROM change").fetchall() == [(3,)]
+    store.close()
+
+
+def test_a_merge_that_does_not_keep_up(tmp_path: Path) -> None:
+    """With twice as many bytes all changes are merged at once."""
+    store = opened(tmp_path)
+    text = b'{"a":"%b"}' % (b"x" * (3 * MERGE_BYTES // (2 * MERGE_ROWS)))
+    records = {key_of(number): text for number in range(2 * MERGE_ROWS)}
+    store.commit(batch(1, records))
+    store.merge()
+    assert not store.needs_merge
+    assert records_of(tmp_path) == records
+    store.close()
+
+
+def test_a_merge_without_room_is_tried_again(tmp_path: Path) -> None:
+    """Nothing is written of the part for which there was no room, and nothing is lost."""
+    store = opened(tmp_path)
+    records = {key_of(number): b'{"a":"%b"}' % (b"x" * 1000) for number in range(100)}
+    store.commit(batch(1, records))
+    ((pages,),) = store._connection.execute("PRAGMA page_count")
+    store._connection.execute(f"PRAGMA max_page_count={pages + 2}").fetchall()
+    with pytest.raises(NotWrittenError):
+        store.merge()
+    store._connection.execute("PRAGMA max_page_count=1000000")
+    assert (store.needs_merge, records_of(tmp_path)) == (True, records)
+    store.merge()
+    assert (store.needs_merge, records_of(tmp_path)) == (False, records)
+    store.close()
 
 
 def test_history(tmp_path: Path) -> None:

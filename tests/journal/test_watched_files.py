@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from journals import compact_json, copied, key_of, numbered, opened, records_of, states, turns_of
+from journals import compact_json, copied, key_of, numbered, opened, records_of, states, texts, turns_of
 from seeds import seeds
 
 from ykactor.journal.errors import DiskError
@@ -135,7 +135,7 @@ def test_what_the_writer_does_itself_is_no_change(tmp_path: Path, seed: int) -> 
                 ((pages,),) = store._connection.execute("PRAGMA page_count")
                 store._connection.execute(f"PRAGMA max_page_count={pages + 40}")
                 batch = numbered(number + 1)
-                batch.puts = {key_of(f"{name}"): compact_json({"text": "x" * 3000}) for name in range(1000)}
+                batch.changes = texts({key_of(f"{name}"): compact_json({"text": "x" * 3000}) for name in range(1000)})
                 with suppress(Exception):
                     store.commit(batch)
                 store._connection.execute(f"PRAGMA max_page_count={room}")

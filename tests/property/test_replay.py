@@ -31,7 +31,7 @@ from ykactor.core.messages.asks import Ask, ask_id
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import ApplyConfig, Submission, WantSchedulingStates
 from ykactor.core.partition import partition as partition_module
-from ykactor.core.records.encoding import encode
+from ykactor.core.records.encoding import encode, pairs
 from ykactor.core.records.export import everything
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import NEVER
@@ -226,7 +226,7 @@ def test_other_rules_show_the_first_difference(tmp_path: Path, monkeypatch: pyte
         assert known is not None
         core, scheduler, _ = known.partitions[DEFAULT]
         kept = {key: data for key, data in reader.records() if key.startswith(b'["default"')}
-        assert dict(encode(DEFAULT, everything(core, scheduler.state))) == kept
+        assert dict(pairs(encode(DEFAULT, everything(core, scheduler.state)))) == kept
 
 
 def test_a_row_that_differs_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.partition import timers
 from ykactor.core.partition.timers import GROUPS_MAX
-from ykactor.core.records.encoding import decode, encode
+from ykactor.core.records.encoding import decode, encode, pairs
 from ykactor.core.values.ids import ApplicationID, PartitionName, QueuePath
 from ykactor.core.values.parts import finished
 from ykactor.core.values.resources import QUANTITY_MAX
@@ -60,7 +60,7 @@ def test_amounts_are_exact_at_any_size() -> None:
         accounts.use(whose("alice"), {"memory": QUANTITY_MAX, "none": 0}, 0, 9, is_lost=True)
     expected = Account({"memory": 27 * QUANTITY_MAX}, {}, {"memory": 27 * QUANTITY_MAX})
     assert accounts.days == {0: {whose("alice"): expected}}
-    ((_, row),) = encode(PartitionName("default"), [(("account", 0, *whose("alice")), expected)])
+    ((_, row),) = pairs(encode(PartitionName("default"), [(("account", 0, *whose("alice")), expected)]))
     assert row is not None
     assert decode(b'["default","account",0,"","","",""]', row)[2] == expected
 

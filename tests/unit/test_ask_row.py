@@ -10,7 +10,7 @@ from msgspec import structs
 from ykactor.core.messages.asks import Ask, Failure
 from ykactor.core.messages.facts import FACTS, Fact
 from ykactor.core.messages.kinds import Change, TerminationType
-from ykactor.core.records.encoding import decode, encode
+from ykactor.core.records.encoding import decode, encode, pairs
 from ykactor.core.records.rows import TaskRow
 from ykactor.core.turn.turn import Input
 from ykactor.wire.history import HistoryError, decode_cause, decode_facts, encode_cause, encode_facts
@@ -49,7 +49,7 @@ def test_an_input_has_asks_as_they_were_sent() -> None:
 
 
 def test_a_row_has_the_ask_with_its_stamps() -> None:
-    ((key, text),) = encode("default", [(TASK, TaskRow(ask=ASK, node_id="n1"))])  # type: ignore[arg-type]
+    ((key, text),) = pairs(encode("default", [(TASK, TaskRow(ask=ASK, node_id="n1"))]))  # type: ignore[arg-type]
     assert text == b'{"ask":' + TEXT + b',"node_id":"n1"}'
     assert decode(key, text)[1:] == (TASK, TaskRow(ask=ASK, node_id="n1"))  # type: ignore[arg-type]
     assert decode(key, text.replace(TEXT, EARLIER)) == decode(key, text)

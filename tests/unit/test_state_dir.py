@@ -12,7 +12,7 @@ from ykactor.journal import store as store_module
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
-from ykactor.journal.transaction import Batch
+from ykactor.journal.transaction import Batch, change_text
 from ykactor.surfaces.files import state_dir
 from ykactor.surfaces.files.daemon_rows import CONFIG
 from ykactor.surfaces.files.state_dir import StateSettings, open_state_dir
@@ -39,7 +39,9 @@ def test_the_journal_is_not_closed_under_a_commit(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(Store, "write", slow)
     monkeypatch.setattr(Store, "close", lambda self: (closed.append(done.is_set()), close(self)))
     with open_state_dir(settings(tmp_path), reserves=True) as state:
-        writing = threading.Thread(target=state.store.commit, args=(Batch(1, 1, puts={b'["","x"]': b"{}"}),), daemon=True)
+        writing = threading.Thread(
+            target=state.store.commit, args=(Batch(1, 1, changes=[change_text(b'["","x"]', b"{}")]),), daemon=True
+        )
         writing.start()
         begun.wait(5)
         if patience_s > 1:
@@ -57,7 +59,7 @@ def test_rows_that_cannot_be_read_are_refused(tmp_path: Path, key: bytes, data: 
     """DU-12: they are of a newer version, or damaged in a way that no checksum shows."""
     config = b'{"partitions":[],"checksum":"","text":""}'
     with open_state_dir(settings(tmp_path), reserves=True) as state:
-        state.store.commit(Batch(1, 1, puts={CONFIG: config, key: data}))
+        state.store.commit(Batch(1, 1, changes=[change_text(CONFIG, config), change_text(key, data)]))
     with pytest.raises(JournalError, match="the state cannot be read"), open_state_dir(settings(tmp_path), reserves=True):
         raise NotImplementedError
     with Reader.open(tmp_path) as reader:  # the refusal has let go of the directory

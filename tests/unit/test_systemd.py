@@ -16,7 +16,7 @@ from trio.testing import MockClock
 from world import load, queue, tree
 
 from ykactor.core.messages.planned import Budget
-from ykactor.journal.transaction import Batch
+from ykactor.journal.transaction import Batch, change_text
 from ykactor.sim.direct import DirectPartition
 from ykactor.surfaces.files.daemon_rows import CONFIG
 from ykactor.surfaces.files.state_dir import StateSettings, open_state_dir
@@ -96,7 +96,7 @@ def test_recovery_is_progress(systemd: NotifySocket, tmp_path: Path) -> None:
         partition = DirectPartition(load(tree(queue("a"))), Budget(1, 1), lambda _: None)
         rows = all_rows(partition.core, partition.scheduler)
         config = msgspec.json.encode(queuefile.load(tree(queue("a"))))
-        state.store.commit(Batch(1, 1, puts={**rows, CONFIG: config}))
+        state.store.commit(Batch(1, 1, changes=[change_text(*row) for row in {**rows, CONFIG: config}.items()]))
     with open_state_dir(StateSettings(tmp_path, "full", 2**30, 10**18), extension.on_progress, reserves=True) as state:
         assert state.recovered is not None
         assert len(systemd.take()) > 2

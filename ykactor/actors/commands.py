@@ -168,14 +168,14 @@ class TurnRecord(Struct, frozen=True):
         number: counts the turns of the partition.
         now_ns: the Unix time of the turn.
         cause: what the turn was given, as JSON.
-        changes: what has changed in the partition's state, in order: a key (JSON) with its record (JSON), None for a deletion.
+        changes: of the records, in order, as texts (``journal.transaction.change_text``).
         base: the state before the turn (``core.records.base``), if the partition has just been made from it; else None.
     """
 
     number: int
     now_ns: int
     cause: bytes
-    changes: list[tuple[bytes, bytes | None]]
+    changes: list[bytes]
     base: bytes | None = None
 
 

@@ -26,7 +26,7 @@ from ykactor.core.turn.turn import Cause
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import NEVER, S_NS
 from ykactor.journal.errors import NotWrittenError
-from ykactor.journal.transaction import Batch
+from ykactor.journal.transaction import Batch, change_text
 
 
 class AsyncStore(Protocol):
@@ -127,14 +127,8 @@ class Recording(NamedTuple):
     on_failure: Callable[[PartitionName, Exception], object]
 
 
-#: The longest that the journal waits for more before a commit, while the daemon is busy. Each time that it was busy all the while
-#: with many requests, the next window is twice as long, up to the most: an ask that is placed before the commit of its turn has
-#: one row, not two.
+#: The longest that the journal waits for more before a commit, while the daemon is busy.
 WINDOW_S = 0.005
-WINDOW_MAX_S = 0.04
-#: The rate of events and messages in a window from which on the next one is longer. One that a request fills, or 1,000 small
-#: requests in a second, stays below: their answers would only come later.
-WIDENS_PER_S = 10_000
 #: The longest that it waits for more even so, because there was more after the last commit.
 PAUSE_MAX_S = 0.002
 #: When a batch is tried again while the disk is full: at first, and at most. A large one takes 0.4 s each time.
@@ -312,7 +306,6 @@ class Journal:
         self._committing: _Group | None = None
         #: How long it waits before the next commit even if nothing is under way.
         self._pause_s = 0.0
-        self._window_s = WINDOW_S
         self._is_in_turn = False
         self._turn_ended = trio.lowlevel.ParkingLot()
         self._added = trio.Event()
@@ -346,10 +339,10 @@ class Journal:
         group, turn = self._gathered, publication.turn
         entry = _Entry(publication.partition)
         if publication.ended:
-            self._merge([(key, None) for key in publication.ended])
+            self.delete(publication.ended)
         if turn is not None:
             entry.number, entry.now_ns, entry.cause = turn.number, turn.now_ns, Raw(turn.cause)
-            self._merge(turn.changes)
+            self._change(turn.changes)
             if turn.base is not None:
                 group.batch.bases[len(group.batch.turns)] = turn.base
                 group.bytes += len(turn.base)
@@ -373,27 +366,19 @@ class Journal:
         self.follow(outbox, first + len(messages) - 1)
 
     def note(self, key: bytes, data: bytes | None) -> None:
-        """Add a record; None deletes it. Of several changes with the same key only the last one is written."""
-        self._merge([(key, data)])
+        """Add a record; None deletes it."""
+        self._change([change_text(key, data)])
         self._added.set()
 
     def delete(self, keys: Iterable[bytes]) -> None:
-        """Delete records, which have different keys."""
-        self._merge([(key, None) for key in keys])
+        """Delete records."""
+        self._change([change_text(key, None) for key in keys])
         self._added.set()
 
-    def _merge(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Add changes with different keys."""
-        group, batch = self._gathered, self._gathered.batch
-        puts = {key: data for key, data in changes if data is not None}
-        batch.deletes.difference_update(puts)
-        batch.puts.update(puts)
-        if len(puts) < len(changes):
-            for key, data in changes:
-                if data is None:
-                    batch.puts.pop(key, None)
-                    batch.deletes.add(key)
-        group.bytes += sum(map(len, puts)) + sum(map(len, puts.values()))
+    def _change(self, texts: list[bytes]) -> None:
+        group = self._gathered
+        group.batch.changes += texts
+        group.bytes += sum(map(len, texts))
 
     def follow(self, reader: Reader, number: int) -> None:
         """Raise the durable number of the reader when everything that was added so far is durable."""
@@ -468,15 +453,12 @@ class Journal:
         So the acknowledgement of a request, and what was decided at once, share the commit of its turn. When more is added during
         each commit, half of the time is for gathering, and commits are larger.
         """
-        with trio.move_on_after(self._window_s) as window:
+        with trio.move_on_after(WINDOW_S):
             await trio.sleep(self._pause_s)
             # Of trio's testing tools, because only the event loop knows that no task can run and no socket has anything, and
             # nothing else tells: its statistics leave out the tasks of the present step, an instrument takes 70 us instead of 10,
             # and the shortest sleep 1 ms.
             await wait_all_tasks_blocked()
-        batch = self._gathered.batch
-        is_flooded = window.cancelled_caught and batch.events_count + batch.messages_count >= WIDENS_PER_S * self._window_s
-        self._window_s = min(2 * self._window_s, WINDOW_MAX_S) if is_flooded else WINDOW_S
         while self._is_in_turn:
             await self._turn_ended.park()
 

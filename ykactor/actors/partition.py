@@ -388,11 +388,11 @@ class PartitionActor:
 
     async def _record(self, now_ns: int, cause: bytes) -> TurnRecord:
         """The record of the turn that has just ended, for the journal."""
-        changed: list[tuple[bytes, bytes | None]] = []
+        changed: list[bytes] = []
         for rows in in_parts(changes(self.core, self.scheduler_core.state)):
             if changed:
                 await pause()
-            changed += encode(self.core.name, rows)
+            changed.append(encode(self.core.name, rows))
         self.last.append((self.core.turns, now_ns, cause))
         base, self._base = self._base, None
         return TurnRecord(self.core.turns, now_ns, cause, changed, base)

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from ykactor.core.values.ids import PartitionName
+from ykactor.journal.transaction import change_text
 
 #: How the keys of receipts begin; no partition has an empty name.
 _KEY = b'["","request",'
@@ -47,10 +48,10 @@ class Accepted(Struct, eq=False):
     request_id: str
     partitions: Sequence[PartitionName] = ()
 
-    def receipt(self, partition: PartitionName, *, is_done: bool, refusal: str = "") -> tuple[bytes, bytes]:
-        """Key and record of a partition's receipt."""
+    def receipt(self, partition: PartitionName, *, is_done: bool, refusal: str = "") -> bytes:
+        """The receipt of a partition, as a changed record."""
         receipt = Receipt(self.request_id, len(self.partitions), is_done, refusal)
-        return self._key(partition), msgspec.json.encode(receipt)
+        return change_text(self._key(partition), msgspec.json.encode(receipt))
 
     def keys(self) -> list[bytes]:
         """The keys of all its receipts."""

@@ -2,8 +2,8 @@
 
 One directory holds one journal:
 
-    journal.db    SQLite: the present state (table ``record``), the history (``log``), the state at some of its turns (``base``),
-                  what each transaction is about (``mention``), and where each term began (``term``)
+    journal.db    SQLite: the state (tables ``record`` and ``change``), the history (``log``), the state at some of its turns
+                  (``base``), what each transaction is about (``mention``), and where each term began (``term``)
     witness       the number and the term of the newest transaction, outside of the database
     lock          held by the daemon that writes
 

@@ -20,7 +20,7 @@ LEFT_BYTES = 2**26
 _STEPS = 10_000
 #: The tables of which a standby has the beginning, and those that it takes over as they are.
 _HISTORY = ("log", "base", "mention")
-_STATE = ("record", "term")
+_STATE = ("record", "change", "term")
 
 
 def attach(connection: sqlite3.Connection, path: Path, name: str) -> None:

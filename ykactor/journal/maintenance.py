@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from types import UnionType
 from typing import BinaryIO
@@ -18,10 +19,11 @@ import msgspec
 from msgspec import Struct
 
 from ykactor.journal import schema
+from ykactor.journal.changes import packed_texts
 from ykactor.journal.errors import JournalError, explained, is_full, one_line, write_error
 from ykactor.journal.files import Seen, locked, sync
 from ykactor.journal.reading import Reader, base_bytes
-from ykactor.journal.transaction import LogRow, crc_of, record_crc
+from ykactor.journal.transaction import LogRow, changed_records, crc_of, record_crc
 
 #: Damages that SQLite names at most.
 FOUND_MAX = 20
@@ -67,13 +69,12 @@ def info(source: Path) -> Info:
         oldest, newest = next(reader.rows(first), None), next(reader.rows_backwards(), None)
         ((free_pages,),) = reader.connection.execute("PRAGMA freelist_count")
         ((page_bytes,),) = reader.connection.execute("PRAGMA page_size")
-        ((records,),) = reader.connection.execute("SELECT count(*) FROM record")
         return Info(
             path=str(reader.path),
             version=reader.version,
             term=terms[-1] if terms else "",
             created_ns=schema.created_ns(reader.connection, reader.path),
-            records=records,
+            records=sum(1 for _ in reader.records()),
             first=first,
             last=last,
             first_ns=None if oldest is None else oldest.at_ns,
@@ -106,6 +107,8 @@ def verify(source: Path) -> Iterator[str]:
         if reader.has_bases:
             checks["bases"] = partial(_by_crc, _BASES, "a base of transaction {} is not as it was written")
             checks["names"] = partial(_by_crc, _MENTIONS, "the names of transaction {} are not as they were written")
+        if reader.has_changes:
+            checks["changes"] = _changes
         if reader.has_terms:
             checks["terms"] = partial(_by_crc, _TERMS, "term {} is not as it was written")
         for part, check in checks.items():
@@ -219,6 +222,18 @@ def _records(connection: sqlite3.Connection) -> Iterator[str]:
             yield f"the record {name} is not as it was written"
         elif not (_is_json(key, list) and _is_json(data, dict | list)):
             yield f"the record {name} is no JSON"
+
+
+def _changes(connection: sqlite3.Connection) -> Iterator[str]:
+    for number, packed, crc in connection.execute("SELECT number, texts, crc FROM change ORDER BY number"):
+        try:
+            texts = packed_texts(number, packed, crc)
+        except ValueError as error:
+            yield str(error)
+        else:
+            for key, data in chain.from_iterable(map(changed_records, texts)):
+                if not (_is_json(key, list) and (data is None or _is_json(data, dict | list))):
+                    yield f"the record {key.decode(errors='replace')} of transaction {number} is no JSON"
 
 
 def _history(connection: sqlite3.Connection) -> Iterator[str]:

@@ -1,16 +1,17 @@
 """Readers of a journal: for recovery, replay, stories and the commands; also while a daemon writes, in any process.
 
-Memory does not grow with the journal. Everything is checked as it is read: what is returned is what was written.
+Memory does not grow with the history. Everything is checked as it is read: what is returned is what was written.
 """
 
 import sqlite3
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Self
 
 from ykactor.journal import schema
+from ykactor.journal.changes import changed, updated
 from ykactor.journal.errors import JournalError, damaged, explained
 from ykactor.journal.terms import Beginning, read_beginnings
 from ykactor.journal.transaction import LogRow, crc_of, packed_name, record_crc
@@ -44,6 +45,7 @@ class Reader:
         version: of the journal.
         has_bases: whether it has bases and names, as from version 2 on.
         has_terms: whether it has terms, as from version 3 on.
+        has_changes: whether it has changes of records beside the records, as from version 5 on.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path, version: int) -> None:
@@ -52,6 +54,7 @@ class Reader:
         self.version = version
         self.has_bases = version > 1
         self.has_terms = version > 2
+        self.has_changes = version > 4
 
     @classmethod
     def open(cls, source: Path) -> Self:
@@ -77,15 +80,30 @@ class Reader:
         self.connection.close()
 
     def records(self, prefix: bytes = b"[") -> Iterator[tuple[bytes, bytes]]:
-        """Key and data of all records whose keys begin with ``prefix``, in the order of the keys' bytes, as at the first step.
+        """Key and data of all records whose keys begin with ``prefix``, in no order, as at the first step.
 
-        Raises:  JournalError if a record is not as it was written.
+        Memory: all changes that are not in the table of records yet.  Raises:  JournalError if a record is not as it was written.
         """
-        with explained(self.path):
-            for key, data, crc in self.connection.execute(_RECORDS, (prefix, prefix[:-1] + bytes([prefix[-1] + 1]))):
-                if not isinstance(data, bytes) or record_crc(key, data) != crc:
-                    raise damaged(self.path, f"the record {key.decode(errors='replace')} is not as it was written")
-                yield key, data
+        with explained(self.path), self._moment():
+            newer = changed(self.connection, self.path) if self.has_changes else {}
+            newer = {key: data for key, data in newer.items() if key.startswith(prefix)}
+            yield from updated(self._stored(prefix), newer)
+
+    @contextmanager
+    def _moment(self) -> Iterator[None]:
+        """A block that reads everything as of one moment."""
+        self.connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self.connection.execute("COMMIT")
+
+    def _stored(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The rows of the table of records."""
+        for key, data, crc in self.connection.execute(_RECORDS, (prefix, prefix[:-1] + bytes([prefix[-1] + 1]))):
+            if not isinstance(data, bytes) or record_crc(key, data) != crc:
+                raise damaged(self.path, f"the record {key.decode(errors='replace')} is not as it was written")
+            yield key, data
 
     def rows(self, first: int = 1) -> Iterator[LogRow]:
         """The transactions from number ``first`` on, as far as they have not been deleted, up to the newest.

@@ -49,6 +49,7 @@ VERSIONS = (
         "DELETE FROM meta WHERE key = 'instance'",
     ),
     (),  # an ask in a row or a fact has its stamps itself
+    ("CREATE TABLE change(number INTEGER PRIMARY KEY, texts BLOB NOT NULL, crc INTEGER NOT NULL)",),
 )
 VERSION = len(VERSIONS)
 

@@ -1,15 +1,16 @@
 """The one writer of a journal: a batch of changes becomes one transaction.
 
-All methods block; ``open``, ``commit``, ``checkpoint``, ``trim`` and ``close`` may be called in any thread, one at a time.
+All methods block; ``open``, ``commit``, ``merge``, ``checkpoint``, ``trim`` and ``close`` may be called in any thread,
+one at a time.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from itertools import chain, islice, repeat
 from pathlib import Path
 
-from ykactor.journal import schema
+from ykactor.journal import changes, schema
 from ykactor.journal.copying import attach, take_over
 from ykactor.journal.errors import DiskError, JournalError, damaged, explained, write_error
 from ykactor.journal.files import (
@@ -27,23 +28,23 @@ from ykactor.journal.files import (
 )
 from ykactor.journal.reading import base_bytes
 from ykactor.journal.terms import NO_TERM, TERMS_MAX, Beginning, Term, Terms, read_beginnings, write_beginning, write_beginnings
-from ykactor.journal.transaction import Batch, LogRow, Transaction, record_crc
+from ykactor.journal.transaction import Batch, LogRow, Transaction
 
 #: The write-ahead log is copied into the database when it has grown by so much; 30 ms, during which nothing is committed.
 CHECKPOINT_BYTES = 16 << 20
+#: Changes are merged into the records when they have so many bytes: most asks have got a node by then, and many have ended.
+MERGE_BYTES = 16 << 20
+#: Records that one call of ``merge`` writes, so that commits do not wait for long: 10 ms. With twice as many bytes all of them,
+#: because more is committed than merged.
+MERGE_ROWS = changes.PUT_ROWS
 #: The most that one call of ``trim`` deletes, so that commits do not wait for long.
 TRIM_ROWS_MAX = 256
 TRIM_BYTES_MAX = 4 << 20
 
-# One statement for many rows: the global lock of Python is released once, and not for each row, after each of which a busy
-# daemon would let it wait for 5 ms. Texts are bound as such: to cast them in SQLite takes twice as long as all the rest.
-_PUT = "INSERT OR REPLACE INTO record(key, data, crc) SELECT * FROM (VALUES %s) WHERE column1 IS NOT NULL"
-#: Rows in one statement, a power of two; SQLite lets a statement have 32,766 variables.
-PUT_ROWS = 2_048
-_DELETE = "DELETE FROM record WHERE key IN (SELECT value FROM json_each(CAST(? AS TEXT)))"
 _LOG = "INSERT INTO log VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _BASE = "INSERT INTO base VALUES(?, ?, ?, ?)"
 _MENTION = "INSERT INTO mention VALUES(?, ?, ?)"
+_CHANGE = "INSERT INTO change VALUES(?, ?, ?)"
 _NEWEST = "SELECT * FROM log ORDER BY number DESC LIMIT 1"
 _CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
 _OLDEST = "SELECT number, at_ns, first_byte FROM log ORDER BY number LIMIT ?"
@@ -71,6 +72,9 @@ class Store:
         self._reader.execute("PRAGMA user_version").fetchall()
         self._failure: DiskError | None = None
         self._wal_bytes = self._wal_size()
+        #: The size of what is not merged, and the merge that is under way.
+        self._changed_bytes = 0
+        self._merge: changes.Merge | None = None
         ((page_bytes,),) = connection.execute("PRAGMA page_size")
         self._files = WatchedFiles(path, self._wal, page_bytes)
         self.number = self.last_event = self.last_message = self._end_byte = 0
@@ -151,18 +155,35 @@ class Store:
         if transaction.log[-1] != self.beginnings[-1].term.number:
             raise ValueError(f"found a transaction of term {transaction.log[-1]}, expected {self.beginnings[-1].term}")
         with self._transaction():
-            if transaction.deletes:
-                self._connection.execute(_DELETE, (_json_array(transaction.deletes),))
-            for statement, values in _puts(transaction.puts):
-                self._connection.execute(statement, values)
             self._connection.execute(_LOG, transaction.log)
             self._connection.executemany(_BASE, transaction.bases)
             if transaction.mention is not None:
                 self._connection.execute(_MENTION, transaction.mention)
+            if transaction.change is not None:
+                self._connection.execute(_CHANGE, transaction.change)
         self.number, self._end_byte = number, transaction.end_byte
+        self._changed_bytes += 0 if transaction.change is None else len(transaction.change[1])
         self._note()
         self._note_following()
         return number
+
+    @property
+    def needs_merge(self) -> bool:
+        """True if ``merge`` should be called soon."""
+        return self._merge is not None or self._changed_bytes >= MERGE_BYTES
+
+    def merge(self) -> None:
+        """Merge some of the changes into the records; after further calls all that there were at the first one.
+
+        Raises:  as ``commit``; JournalError if the changes are damaged.
+        """
+        most = MERGE_ROWS if self._changed_bytes < 2 * MERGE_BYTES else sys.maxsize
+        with self._writing():
+            merge = self._merge = self._merge or changes.Merge(self._connection, self._path, self.number)
+        with self._transaction():
+            merge.write(most)
+        if merge.written(most):
+            self._merge, self._changed_bytes = None, changes.changed_bytes(self._connection)
 
     @property
     def needs_checkpoint(self) -> bool:
@@ -288,6 +309,7 @@ class Store:
             self.last_event = row.first_event + row.events_count - 1
             self.last_message = row.first_message + row.messages_count - 1
             self._end_byte = row.end_byte + base_bytes(self._connection, row.number)
+        self._merge, self._changed_bytes = None, changes.changed_bytes(self._connection)
 
     def _note(self) -> None:
         """Note the newest transaction in the witness: it is durable whatever happens to that, which the next one writes again."""
@@ -333,28 +355,9 @@ class Store:
         return self._wal.stat().st_size if self._wal.exists() else 0
 
 
-def _puts(puts: dict[bytes, bytes]) -> Iterator[tuple[str, list[object]]]:
-    """Statements that write these records in the order of their keys, so that each page is written once, with their variables.
-
-    Each is filled up with rows without a key to a power of two. So there are few different statements, which stay prepared: to
-    prepare takes half as long as to execute, and a prepared statement has 300 bytes for each row.
-    """
-    sorted_keys = iter(sorted(puts))
-    while keys := list(islice(sorted_keys, PUT_ROWS)):
-        data = [puts[key] for key in keys]
-        columns = zip(map(bytes.decode, keys), map(bytes.decode, data), map(record_crc, keys, data), strict=True)
-        rows = 1 << (len(keys) - 1).bit_length()
-        values = [*chain.from_iterable(columns), *repeat(None, 3 * (rows - len(keys)))]
-        yield _PUT % ",".join(["(?,?,?)"] * rows), values
-
-
 def _newest(connection: sqlite3.Connection, path: Path) -> LogRow | None:
     columns = connection.execute(_NEWEST).fetchone()
     try:
         return None if columns is None else LogRow.of(columns)
     except ValueError as error:
         raise damaged(path, str(error)) from None
-
-
-def _json_array(items: Iterable[bytes]) -> bytes:
-    return b"[%b]" % b",".join(items)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -17,8 +17,7 @@ class Batch(Struct):
     Attributes:
         first_event, first_message: the number of the first; of the next one if there is none in the batch.
         at_ns: the Unix time at which the batch is complete.
-        puts: new records: key (JSON) -> record (JSON).
-        deletes: the keys of records that are no more; none of them is in ``puts``.
+        changes: of records, in order, as texts (``change_text``).
         turns: each turn with its facts, as JSON.
         messages: the messages to the resource manager, as they are sent.
         bases: the state of a partition before some of the turns, by their positions in ``turns`` (``core.records.base``).
@@ -28,8 +27,7 @@ class Batch(Struct):
     first_event: int
     first_message: int
     at_ns: int = 0
-    puts: dict[bytes, bytes] = {}
-    deletes: set[bytes] = set()
+    changes: list[bytes] = []
     events_count: int = 0
     messages_count: int = 0
     turns: list[bytes] = []
@@ -134,11 +132,28 @@ def mention_columns(number: int, names: Iterable[str]) -> tuple[int, bytes, int]
     return number, packed, crc_of(number, packed)
 
 
+def change_columns(number: int, texts: list[bytes]) -> tuple[int, bytes, int]:
+    """The columns of the table ``change``: the records that a transaction has changed."""
+    packed = msgspec.msgpack.encode(texts)
+    return number, packed, crc_of(number, packed)
+
+
 def crc_of(*columns: int | bytes) -> int:
-    """The column ``crc`` of ``base``, ``mention`` and ``term``, which follows these columns; the last of them is bytes."""
+    """The column ``crc`` of all tables but ``record`` and ``log``: it follows these columns, of which the last is bytes."""
     *numbers, data = columns
     assert isinstance(data, bytes)
     return zlib.crc32(data, zlib.crc32(repr(numbers).encode()))
+
+
+def change_text(key: bytes, data: bytes | None) -> bytes:
+    """A changed record as text: a line with its key, and one with the record, which is "null" if it is no more."""
+    return b"%b\n%b\n" % (key, b"null" if data is None else data)
+
+
+def changed_records(text: bytes) -> Iterator[tuple[bytes, bytes | None]]:
+    """Key and record of each change in a text, which may have many."""
+    lines = text.split(b"\n")
+    return ((key, None if data == b"null" else data) for key, data in zip(lines[::2], lines[1::2], strict=False))
 
 
 def record_crc(key: bytes, data: bytes) -> int:
@@ -153,14 +168,13 @@ class Transaction(Struct, frozen=True, array_like=True):
         log: the columns of its row in the table ``log``.
         bases: the columns of each row in ``base``.
         mention: the columns of its row in ``mention``; None if it is about nothing that has a name.
-        puts, deletes: as in ``Batch``.
+        change: the columns of its row in ``change``; None if it has changed no record.
     """
 
     log: tuple[Any, ...]
     bases: list[tuple[int, int, bytes, int]]
     mention: tuple[int, bytes, int] | None
-    puts: dict[bytes, bytes]
-    deletes: set[bytes]
+    change: tuple[int, bytes, int] | None
 
     @classmethod
     def of(cls, batch: Batch, number: int, first_byte: int, term: int) -> Transaction:
@@ -179,7 +193,7 @@ class Transaction(Struct, frozen=True, array_like=True):
         )
         bases = [base_columns(number, position, state) for position, state in batch.bases.items()]
         mention = mention_columns(number, batch.names) if batch.names else None
-        return cls(row.columns(), bases, mention, batch.puts, batch.deletes)
+        return cls(row.columns(), bases, mention, change_columns(number, batch.changes) if batch.changes else None)
 
     @property
     def number(self) -> int:

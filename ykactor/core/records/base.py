@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.records.encoding import UnreadableRowError, decode, encode
+from ykactor.core.records.encoding import UnreadableRowError, decode, encode, pairs
 from ykactor.core.records.export import everything
 from ykactor.core.records.restore import Rows, restore
 from ykactor.core.state.state import SchedulerState
@@ -92,7 +92,7 @@ def encode_base(partition: PartitionCore, state: SchedulerState) -> Steps[bytes]
 def _rows(partition: PartitionCore, state: SchedulerState) -> Steps[list[tuple[bytes, bytes]]]:
     texts: list[tuple[bytes, bytes]] = []
     for rows in in_parts(everything(partition, state)):
-        texts += ((key, row) for key, row in encode(partition.name, rows) if row is not None)
+        texts += pairs(encode(partition.name, rows))
         yield len(rows)
     return texts
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Generic, TypeVar
 
@@ -18,7 +18,6 @@ S = TypeVar("S", bound=Struct)
 
 _ENCODER = msgspec.json.Encoder()
 _KEYS = msgspec.json.Decoder(tuple[str | int, ...])
-_NULL = b"null"
 
 
 class UnreadableRowError(Exception):
@@ -49,18 +48,18 @@ class Decoder(Generic[S]):
 _DECODERS: dict[str, Decoder[Struct]] = {kind: Decoder(row) for kind, row in ROWS.items()}
 
 
-def encode(partition: PartitionName, rows: Iterable[tuple[Key, Struct | None]]) -> list[tuple[bytes, bytes | None]]:
-    """Keys and rows of a partition as text; None stays None. All at once, which takes half the time."""
-    keys, data = [], []
+def encode(partition: PartitionName, rows: Iterable[tuple[Key, Struct | None]]) -> bytes:
+    """Rows of a partition as text: a line with the key of each, and one with the row, which is "null" for None."""
+    lines: list[object] = []
     for key, row in rows:
-        keys.append((partition, *key))
-        data.append(row)
-    return [(key, None if text == _NULL else text) for key, text in zip(_lines(keys), _lines(data), strict=True)]
+        lines += ((partition, *key), row)
+    return _ENCODER.encode_lines(lines)
 
 
-def _lines(items: Sequence[object]) -> list[bytes]:
-    """Each item as text, which has no line ends."""
-    return _ENCODER.encode_lines(items).split(b"\n")[: len(items)]
+def pairs(text: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The key and the row of each row in a text that ``encode`` made."""
+    lines = text.split(b"\n")
+    return zip(lines[::2], lines[1::2], strict=False)
 
 
 def partition_of(key: bytes) -> PartitionName:

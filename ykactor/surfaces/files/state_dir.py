@@ -136,6 +136,8 @@ class StoreWriter:
 
     def tidy(self) -> None:
         with self._using:
+            if self._store.needs_merge:
+                self._store.merge()
             if self._store.needs_checkpoint:
                 self._store.checkpoint()
             self._is_trimming = self._store.trim(self._settings.keep_bytes, self._settings.keep_ns, self._at_ns) > 0
@@ -143,7 +145,8 @@ class StoreWriter:
 
     def _look_for_tidying(self) -> None:
         """Look after each use of the store, in the thread that uses it: the event loop does not ask for sizes of files."""
-        self.needs_tidying = self._store.needs_checkpoint or self._is_trimming or self._store.number % TRIM_EVERY == 0
+        store = self._store
+        self.needs_tidying = store.needs_merge or store.needs_checkpoint or self._is_trimming or store.number % TRIM_EVERY == 0
 
     def write(self, transaction: Transaction) -> None:
         """Write the next transaction of the journal that a standby follows. Raises:  as ``Store.write``."""
