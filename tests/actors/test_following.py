@@ -45,7 +45,7 @@ from ykactor.wire.turns import (
     Turn,
     Wanted,
     checksum_of,
-    decode_wanted,
+    decode_of_replica,
 )
 
 DEFAULT = PartitionName("default")
@@ -96,7 +96,7 @@ class Wants:
         self.sent: list[Wanted] = []
 
     async def send_encoded(self, data: bytes) -> None:
-        self.sent.append(decode_wanted(data))
+        self.sent.append(cast("Wanted", decode_of_replica(data)))
 
 
 class World:

@@ -11,6 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from ykactor.access.model import Identity, Role
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.turn_stream import TurnStream
 from ykactor.core.messages.acts import Act
@@ -18,12 +19,18 @@ from ykactor.core.messages.facts import Audited
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import PART_MAX
 from ykactor.journal.terms import Terms
+from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.turns_session import TurnsSession
 from ykactor.wire.si.events import events
-from ykactor.wire.turns import EncodedTurns, Past, Wanted, encode, unpacked
+from ykactor.wire.turns import EncodedTurns, Past, Refused, Wanted, encode, unpacked
 
 DEFAULT = PartitionName("default")
+
+
+def session_of(peer: object, gateway: object, audit: object = None) -> TurnsSession:
+    caller = Caller(Role.REPLICA, "10.0.0.2:4711", Identity(name="copy", roles=frozenset([Role.REPLICA])))
+    return TurnsSession(cast("Any", peer), cast("Any", gateway), caller, cast("Any", audit))
 
 
 class SlowPeer:
@@ -53,7 +60,7 @@ async def test_events_of_before_end_where_turns_begin(nursery: trio.Nursery, aft
     fact, newest = Audited(1, "me", "here", "", Act.CONNECT, "x"), PART_MAX + 2
     feed.restore([events(fact, DEFAULT, number)[0] for number in range(1, newest + 1)], newest)
     peer = SlowPeer(feed, newest + PART_MAX)
-    session = TurnsSession(cast("Any", peer), cast("Any", SimpleNamespace(feed=feed, partitions={DEFAULT: None})))
+    session = session_of(peer, SimpleNamespace(feed=feed, partitions={DEFAULT: None}))
     await session._send_past(after)
     assert [past.first_event for past in peer.sent] == firsts
 
@@ -91,4 +98,34 @@ async def test_a_replica_that_goes_while_the_disk_stands_still(autojump_clock: M
         feed=feed, partitions={DEFAULT: None}, turns=stream, terms=Terms.first(), started_ns=0, now_ns=lambda: 0, turns_before={}
     )
     with trio.fail_after(60), pytest.RaisesGroup(ConnectionClosedError):
-        await TurnsSession(cast("Any", GonePeer()), cast("Any", gateway)).run()
+        await session_of(GonePeer(), gateway).run()
+
+
+class Refusing:
+    """A replica that tells of refusals without a pause; and the audit, which notes when it was told of them."""
+
+    def __init__(self, count: int) -> None:
+        self._left = count
+        self.told: list[tuple[float, str, Audited]] = []
+
+    async def receive(self) -> bytes:
+        if not self._left:
+            raise ConnectionClosedError
+        self._left -= 1
+        return encode(Refused("eve", "10.0.0.9:1", "reader", Act.CONNECT, "/ws/v1/config", "no", 7))
+
+    async def refused_elsewhere(self, place: str, fact: Audited) -> None:
+        self.told.append((trio.current_time(), place, fact))
+
+
+async def test_a_replica_that_refuses_very_often(autojump_clock: MockClock) -> None:
+    """SE-74: what it tells is audited at a pace, so it fills nothing here."""
+    refusing, began_s = Refusing(200), trio.current_time()
+    with pytest.raises(ConnectionClosedError):
+        await session_of(refusing, None, refusing)._listen(cast("Any", None))
+    at_s = [at_s - began_s for at_s, _, _ in refusing.told]
+    assert len(at_s) == 200
+    assert at_s[99] == 0
+    assert 9.5 < at_s[-1] < 10.5
+    _, place, fact = refusing.told[0]
+    assert (place, fact.who, fact.times) == ("at the replica copy from 10.0.0.2:4711", "eve", 7)

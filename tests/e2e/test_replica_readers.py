@@ -297,6 +297,15 @@ identities:
 """
 
 
+async def refusal_of(path: str, served: RunningDaemon, token: str) -> si.EventRecord:
+    """The event that says that somebody was refused a path."""
+    async with follow(served.url, from_=0, token=token, kinds=["AUDIT"]) as follower:
+        async for event in follower:
+            if isinstance(event, si.EventRecord) and event.object_id == path:
+                return event
+    raise AssertionError("a follower does not end")
+
+
 async def test_its_access_file_limits_its_readers(tmp_path: Path) -> None:
     """SE-60, SE-88: nobody reads without a proof, and a limited reader sees of a replica what it sees of the daemon."""
     (tmp_path / "queues.yaml").write_text(CONFIG)
@@ -320,6 +329,9 @@ async def test_its_access_file_limits_its_readers(tmp_path: Path) -> None:
                 assert found.body == (await ask(daemon, queues, **asked)).body
             shown = await ask(replica, "/ws/v1/config", authorization=f"Bearer {tokens['some']}")
             assert shown.status == 403
+            audited = [await refusal_of("/ws/v1/config", served, tokens["all"]) for served in (daemon, replica)]
+            assert audited[0] == audited[1]  # SE-74: the daemon audits it, so it has a number
+            assert "at the replica copy from" in audited[0].message
 
 
 async def test_no_answer_before_there_is_a_copy() -> None:

@@ -1,8 +1,8 @@
 """The messages of ``/v1/turns``: what a replica needs to run the turns of a daemon and to show what it shows (DU-19).
 
 A websocket message is a list of these messages in msgpack, compressed with zlib. The first one is ``Hello``. Each event is in one
-of three: in a ``Turn``, which has it when it is run; in ``Facts``; or in ``Past``. A replica sends ``Wanted``, not compressed.
-The answer to its first one begins with ``Resumed``, if the copies that it has go on, otherwise with ``Past``.
+of three: in a ``Turn``, which has it when it is run; in ``Facts``; or in ``Past``. A replica sends ``Wanted`` and ``Refused``,
+not compressed. The answer to its first one begins with ``Resumed``, if the copies that it has go on, otherwise with ``Past``.
 
 ``/v1/bases``, from which a what-if begins, sends ``Hello``, ``Process``, and a ``Base`` of each partition that this names.
 """
@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 import ykactor
 from ykactor.core.inspection.process_status import Registration, StandbysStatus
+from ykactor.core.messages.acts import Act
 from ykactor.core.messages.states import PartitionState
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire.si.messages import EventRecord
@@ -159,7 +160,7 @@ class LastTurn(Struct, frozen=True):
 
 
 class Wanted(_Message, frozen=True):
-    """The only message of a replica: the first one, and again when it has lost a copy.
+    """The first message of a replica, and again when it has lost a copy.
 
     Attributes:
         after_event: the number of the newest event that it has; what follows is sent again, as far as it is still kept.
@@ -172,11 +173,23 @@ class Wanted(_Message, frozen=True):
     copies: dict[PartitionName, LastTurn] = {}
 
 
+class Refused(_Message, frozen=True):
+    """A refusal at a replica, or several of one origin, which the daemon audits (SE-74); each field as of ``Audited``."""
+
+    who: str
+    origin: str
+    role: str
+    act: Act
+    target: str
+    refusal: str
+    times: Annotated[int, Meta(ge=1, le=2**53)] = 1
+
+
 TurnMessage = Hello | Base | Renewed | Turn | Facts | Past | Resumed | Process | Configuration
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(list[TurnMessage])
-_WANTED = msgspec.msgpack.Decoder(Wanted)
+_REPLICA_DECODER = msgspec.msgpack.Decoder(Wanted | Refused)
 
 
 class UnreadableTurnsError(Exception):
@@ -215,21 +228,22 @@ class EncodedTurns:
         return encode(Facts(partition, joined, first_event, 0 if turn is None else turn.number))
 
 
-def encode(message: TurnMessage | Wanted) -> bytes:
-    """One message, for ``packed``; ``Wanted`` is sent as it is."""
+def encode(message: TurnMessage | Wanted | Refused) -> bytes:
+    """One message, for ``packed``; those of a replica are sent as they are."""
     return _ENCODER.encode(message)
 
 
-def decode_wanted(data: str | bytes) -> Wanted:
-    """The message of a replica.
+def decode_of_replica(data: str | bytes) -> Wanted | Refused:
+    """A message of a replica.
 
     Raises:
         UnreadableTurnsError: it is another one.
     """
     try:
-        return _WANTED.decode(data if isinstance(data, bytes) else b"")
+        found: Wanted | Refused = _REPLICA_DECODER.decode(data if isinstance(data, bytes) else b"")
     except msgspec.DecodeError as error:
-        raise UnreadableTurnsError(f"found a message that cannot be read: {error}, expected Wanted") from None
+        raise UnreadableTurnsError(f"found a message that cannot be read: {error}, expected Wanted or Refused") from None
+    return found
 
 
 def packed(messages: list[bytes]) -> bytes:

@@ -82,7 +82,7 @@ class Acting(Struct):
 
 
 class AuditLog:
-    """Logs what is refused, and what changes in watched files: all that a replica does, which has no events of its own.
+    """Logs what is refused, and what changes in watched files. A replica has no events of its own, and does only that.
 
     Args:
         now_ns: the present Unix time.
@@ -213,6 +213,12 @@ class Audit(AuditLog):
             raise
         await self._tell(structs.replace(fact, at_ns=self._now_ns(), after=_cut(doing.after)), key)
         await self._feed.published(self._partition())
+
+    async def refused_elsewhere(self, place: str, fact: Audited) -> None:
+        """Tell a refusal, or a sum of them, of another process; waits while the journal has no room."""
+        await self._room()
+        texts = {name: _cut(getattr(fact, name)) for name in ("who", "origin", "role", "target")}
+        await self._tell(structs.replace(fact, at_ns=self._now_ns(), refusal=_cut(f"{place}: {fact.refusal}"), **texts))
 
     async def durable(self) -> None:
         """Wait until all that was told and published before is durable."""

@@ -129,6 +129,7 @@ class Following:
                     is_large = len(data) > _LARGE_BYTES
                     messages += await trio.to_thread.run_sync(unpacked, data) if is_large else unpacked(data)
                 await self.handle(messages, stream)
+                await self._replica.refusals.send(stream)  # something comes each second
 
     async def handle(self, messages: Sequence[TurnMessage], stream: MessageStream) -> None:
         """Handle what has come, in slices, between which copies may be read."""

@@ -22,6 +22,7 @@ from ykactor.core.values.ids import PartitionName
 from ykactor.journal.terms import Beginning, Term, Terms
 from ykactor.surfaces.metrics.instruments import Instruments
 from ykactor.surfaces.replica.copies import Copies
+from ykactor.surfaces.replica.refusals import Refusals
 from ykactor.wire.si.events import events, mentioned
 from ykactor.wire.turns import Configuration, Hello, Process
 
@@ -70,6 +71,7 @@ class Replica:
         lost: why there is no connection; None if there is one.
         is_known: set when the daemon has told everything of itself for the first time.
         grown: parks who waits for an event of the daemon.
+        refusals: what readers may not do here.
         stalled: since when and why the journal of the daemon is not written; None if it is.
     """
 
@@ -89,6 +91,7 @@ class Replica:
         self.grown = trio.lowlevel.ParkingLot()
         self.stalled: Stalled | None = None
         self.feed.stalling = self
+        self.refusals = Refusals(clock.now_ns)
         self._clock = clock
         self._own_checks = checks
         self._process: Process | None = None

@@ -69,7 +69,7 @@ class Services:
         """Serve from when the daemon has told what it is, until ``stopping`` is set."""
         replica = self._replica
         await replica.is_known.wait()
-        audit = AuditLog(replica.now_ns)
+        audit = replica.refusals
         async with trio.open_nursery() as inner:
             inner.start_soon(audit.run, name="audit")
             inner.start_soon(collect_old, lambda: not replica.copies.reading.locked(), name="collector")

@@ -17,11 +17,15 @@ import ykactor
 from ykactor.actors.commands import read_partition
 from ykactor.actors.gateway import Gateway, ReadGateway, turns_of
 from ykactor.actors.turn_stream import Dropped, TurnReader, TurnStream
+from ykactor.core.messages.facts import Audited
 from ykactor.core.records.base import encode_base
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import PART_MAX
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
+from ykactor.surfaces.admission.audit import Audit
+from ykactor.surfaces.admission.caller import Caller
+from ykactor.surfaces.admission.pacing import TokenBucket
 from ykactor.surfaces.log.logs import get_logger, log_event
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.missed_turns import MissedTurns, NotKeptError
@@ -35,9 +39,10 @@ from ykactor.wire.turns import (
     Hello,
     Past,
     Process,
+    Refused,
     UnreadableTurnsError,
     Wanted,
-    decode_wanted,
+    decode_of_replica,
     encode,
     packed,
 )
@@ -48,6 +53,9 @@ log = get_logger(__name__)
 _LARGE_BYTES = 2**18
 #: How often a replica is told what the daemon shows beside its partitions, of which some changes are told at once.
 LOOK_S = 1.0
+#: So many refusals of a replica are audited in a second, after a pause as many as in so many seconds.
+REFUSALS_RATE = 10.0
+REFUSALS_BURST_S = 10.0
 #: The close code of a replica that sends what it may not (RFC 6455: "invalid data").
 _INVALID = 1007
 #: The close code when a what-if may try it again later.
@@ -55,10 +63,18 @@ _LATER = 1013
 
 
 class TurnsSession:
-    """Sends turns, whatever the subprotocol is, in the form of ``wire.turns``."""
+    """Sends turns, whatever the subprotocol is, in the form of ``wire.turns``.
 
-    def __init__(self, peer: Peer, gateway: Gateway) -> None:
+    Args:
+        caller: the replica.
+        audit: is told what it has refused.
+    """
+
+    def __init__(self, peer: Peer, gateway: Gateway, caller: Caller, audit: Audit) -> None:
         self.peer = peer
+        self._caller = caller
+        self._audit = audit
+        self._pace = TokenBucket(lambda: REFUSALS_RATE, REFUSALS_BURST_S)
         self._gateway = gateway
         #: Held while a message is sent.
         self._sending = trio.Lock()
@@ -78,7 +94,8 @@ class TurnsSession:
         assert turns is not None, "the handshake was refused without"
         with self._serving:
             await self._greet()
-            wanted = await self._wanted()
+            if not isinstance(wanted := await self._message(), Wanted):
+                raise await self._dropped("found Refused, expected Wanted first")
             self.peer.settle()
             reader = turns.join(wanted.copies)
             try:
@@ -99,14 +116,28 @@ class TurnsSession:
 
     async def _listen(self, reader: TurnReader) -> None:
         while True:
-            await self._begin(reader, await self._wanted())
+            message = await self._message()
+            if isinstance(message, Wanted):
+                await self._begin(reader, message)
+            else:
+                await self._audited(message)
 
-    async def _wanted(self) -> Wanted:
+    async def _message(self) -> Wanted | Refused:
         try:
-            return decode_wanted(await self.peer.receive())
+            return decode_of_replica(await self.peer.receive())
         except UnreadableTurnsError as error:
-            await self.peer.drop(_INVALID, str(error))
-            raise ConnectionClosedError from None
+            raise await self._dropped(str(error)) from None
+
+    async def _dropped(self, reason: str) -> ConnectionClosedError:
+        await self.peer.drop(_INVALID, reason)
+        return ConnectionClosedError()
+
+    async def _audited(self, told: Refused) -> None:
+        """Audit what was refused there. Many at once wait: they must not fill the journal."""
+        await self._pace.wait(1)
+        self._pace.take(1)
+        place = f"at the replica {self._caller.identity.name} from {self._caller.origin}"
+        await self._audit.refused_elsewhere(place, Audited(0, **structs.asdict(told)))
 
     async def _resume(self, reader: TurnReader, wanted: Wanted) -> None:
         """Send what the copies of the replica have missed; if that is not kept, begin with bases."""

@@ -139,7 +139,7 @@ class _Sessions(NamedTuple):
     def session(self, path: str, peer: Peer, caller: Caller) -> Session:
         """The session of a peer that has connected to a path."""
         if path == TURNS_PATH:
-            return TurnsSession(peer, self.gateway)
+            return TurnsSession(peer, self.gateway, caller, self.audit)
         if path == JOURNAL_PATH and self.gateway.standbys is not None:
             return JournalSession(peer, self.gateway, self.gateway.standbys, caller)
         if path == OPERATOR_PATH:
