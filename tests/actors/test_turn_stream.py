@@ -7,13 +7,18 @@ from typing import cast
 import msgspec
 import pytest
 import trio
+from recorded import no_failure
 from trio.testing import MockClock
+from world import load, node, queue, tree
 
 from ykactor.actors import turn_stream
-from ykactor.actors.commands import Publication, TurnRecord
-from ykactor.actors.journal import History, Journal
+from ykactor.actors.clock import Clock
+from ykactor.actors.commands import UNHEARD, FeedCommand, Intake, Publication, Quiesce, TurnRecord
+from ykactor.actors.journal import History, Journal, Recording
+from ykactor.actors.partition import PartitionActor
 from ykactor.actors.turn_stream import BASES_APART_S_EACH, Dropped, TurnStream
 from ykactor.core.values.ids import PartitionName
+from ykactor.wire.history import encode_cause
 from ykactor.wire.turns import Base, EncodedTurns, Facts, Renewed, Turn, TurnMessage
 
 
@@ -138,3 +143,38 @@ async def test_bases_that_nobody_has_waited_for_count(autojump_clock: MockClock)
         stream.leave(reader)
         add(stream, number, b"x" * size)
     assert trio.current_time() - began_s >= 3 * BASES_APART_S_EACH * size
+
+
+async def test_without_a_journal_only_a_reader_has_turns_recorded(autojump_clock: MockClock) -> None:
+    """Nothing is encoded for nobody; and who asks for a base and leaves has nobody make the partition anew again and again."""
+    recorded, is_read, history = list[TurnRecord | None](), False, History()
+
+    async def publish(command: FeedCommand) -> None:
+        assert isinstance(command, Publication)
+        recorded.append(command.turn)
+
+    recording = Recording(trio.lowlevel.checkpoint, encode_cause, history, no_failure, lambda: is_read, has_rows=False)
+    actor = PartitionActor(load(tree(queue("a"))), Clock(0), publish, recording=recording)
+
+    async def turns_of(name: str) -> list[TurnRecord | None]:
+        """The records of the turns that a node causes, and of those that follow when nothing else is to be done."""
+        recorded.clear()
+        for command in (Intake([node(name, vcore=1)]), Quiesce(UNHEARD)):
+            await actor.inbox.put(command)
+            await trio.sleep(10)
+        return list(recorded)
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(actor.run)
+        assert await turns_of("n1") == [None]
+        is_read = True
+        assert [turn and (turn.base, turn.changes) for turn in await turns_of("n2")] == [(None, []), (None, [])]
+        history.ask_for_bases()
+        with_base = await turns_of("n3")
+        assert sum(turn is not None and turn.base is not None for turn in with_base) == 1
+        history.ask_for_bases()
+        is_read = False
+        core = actor.core
+        assert await turns_of("n4") == [None]
+        assert actor.core is core
+        nursery.cancel_scope.cancel()

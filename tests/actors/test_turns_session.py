@@ -13,6 +13,7 @@ from trio.testing import MockClock
 
 from ykactor.access.model import Identity, Role
 from ykactor.actors.feed import FeedActor
+from ykactor.actors.journal import History
 from ykactor.actors.turn_stream import TurnStream
 from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import Audited
@@ -87,7 +88,7 @@ class GonePeer:
 
 async def test_a_replica_that_goes_while_the_disk_stands_still(autojump_clock: MockClock) -> None:
     """Its session ends with its connection: one after the other would be left, as long as nothing becomes durable."""
-    journal = SimpleNamespace(flushed=trio.sleep_forever)
+    journal = SimpleNamespace(flushed=trio.sleep_forever, history=History())
     stream = TurnStream(cast("Any", journal), {}, EncodedTurns())
 
     async def published(_: PartitionName) -> None:

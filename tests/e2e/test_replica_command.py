@@ -17,7 +17,7 @@ from daemon import application, asks, new_token, node, real_daemon, run_command,
 from forked import Forked
 from trio_websocket import ConnectionClosed, WebSocketRequest, serve_websocket
 
-from ykactor.client import Disconnected, RequestRefused, connect
+from ykactor.client import RequestRefused, connect
 from ykactor.client.connection import open_connection
 from ykactor.client.login import Login
 from ykactor.client.resource_manager import ResourceManager
@@ -135,12 +135,6 @@ async def test_only_replicas_get_turns(tmp_path: Path) -> None:
                 received += unpacked(await connection.get_message())
             known = [Configuration, Process]
             assert [kind for kind in map(type, received) if kind not in known] == [Hello, Past, Base, Turn]
-    async with real_daemon() as daemon:
-        with pytest.raises(Disconnected, match="503 this daemon records no turns: serve --state-dir does"):
-            async with open_connection(daemon.url, TURNS_PATH):
-                pass
-        errors = (await run_command("replica", "--url", daemon.url, expect=exit_codes.FAILED))[1]
-        assert "this daemon records no turns" in errors
 
 
 async def test_a_replica_says_what_it_wants(tmp_path: Path) -> None:

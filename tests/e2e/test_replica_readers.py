@@ -155,10 +155,14 @@ async def newest(served: Any) -> int:
     return int(content["HighestID"]) + 1
 
 
-async def test_shows_what_its_daemon_shows(tmp_path: Path) -> None:
-    """DU-22: every answer and every event, of a replica that was there from the begin and of one that joins at the end."""
+@pytest.mark.parametrize("is_kept", [True, False])
+async def test_shows_what_its_daemon_shows(tmp_path: Path, is_kept: bool) -> None:
+    """DU-22: every answer and every event, of a replica that was there from the begin and of one that joins at the end.
+
+    Without a journal turns are recorded as long as a replica is there.
+    """
     (tmp_path / "queues.yaml").write_text(CONFIG)
-    arguments = ("--config", tmp_path / "queues.yaml", "--state-dir", tmp_path / "state")
+    arguments = ("--config", tmp_path / "queues.yaml", *(("--state-dir", tmp_path / "state") if is_kept else ()))
     async with real_daemon(*arguments, http="127.0.0.1:0") as daemon, connect(daemon.url, rm_id="rm-1") as rm:
         async with running_replica(daemon.url) as early, Events.of(daemon) as there, Events.of(early) as here:
             await history(rm, daemon.url)

@@ -224,7 +224,7 @@ async def test_only_replicas_get_the_journal(tmp_path: Path) -> None:
         found = f"found version {schema.VERSION + 1} of the journal, expected {schema.VERSION}: both need the same"
         assert other == Refused(found)
     async with real_daemon() as daemon:
-        with pytest.raises(Disconnected, match="503 this daemon records no turns: serve --state-dir does"):
+        with pytest.raises(Disconnected, match="503 this daemon has no journal: serve --state-dir has"):
             await answer(daemon, Join(schema.VERSION, 0, []), "")
 
 

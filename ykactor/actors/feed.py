@@ -179,8 +179,10 @@ class FeedActor:
         self._partitions = partitions
         self.journal = journal
         self.stalling: Stalling | None = journal
-        #: Gets each publication behind the journal; None without a journal.
+        #: Gets each publication, behind the journal if there is one.
         self.turns: TurnStream | None = None
+        #: Makes JSON of the facts of the publication in progress; None if nobody needs that.
+        self._encode: Callable[[Sequence[Fact]], bytes] | None = None
         #: The number of the first event of the publication in progress, its facts as the journal keeps them, and what they are
         #: about.
         self._first_event = 1
@@ -263,7 +265,9 @@ class FeedActor:
         self._is_publishing = True
         given = publication.first_event
         self._first_event = self._following = self.ring.sequence + 1 if given is None else given
+        self._encode = self.turns.encode if self.turns is not None and self.turns.is_read else None
         if self.journal is not None:
+            self._encode = self.journal.encode
             self.journal.begin_turn()
 
     def _number(self, partition: PartitionName, facts: list[Fact]) -> None:
@@ -275,10 +279,11 @@ class FeedActor:
         self._following += len(events)
         self.ring.keep(self._new(first, events), durable=self.journal is None)
         self._delivery.deliver(partition, facts)
+        if self._encode is not None:
+            self._encoded.append(self._encode(facts))
         if self.journal is None:
             self.fan_out.grow(self.ring.durable)
         else:
-            self._encoded.append(self.journal.encode(facts))
             self._names |= self._delivery.mentioned(events)
 
     def _new(self, first: int, events: list[EventRecordLike]) -> list[EventRecordLike]:
@@ -295,13 +300,15 @@ class FeedActor:
     def _complete(self, publication: Publication) -> None:
         """All facts of the publication are numbered."""
         self._is_publishing = False
-        if self.journal is not None:
+        if self._encode is not None:
             encoded, self._encoded = self._encoded, []
             names, self._names = self._names, set()
             if encoded or publication.turn is not None:
-                self.journal.add(self, publication, encoded, names, self.ring.sequence)
+                if self.journal is not None:
+                    self.journal.add(self, publication, encoded, names, self.ring.sequence)
                 if self.turns is not None:
                     self.turns.add(publication, encoded, self._first_event)
+        if self.journal is not None:
             self.journal.end_turn()
         if isinstance(publication, _Barrier):
             publication.reached.set()

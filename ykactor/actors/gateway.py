@@ -143,8 +143,8 @@ class Gateway(ReadGateway, Protocol):
         """The outbox of the registered resource manager (``wire.si`` responses)."""
 
     @property
-    def turns(self) -> TurnStream | None:
-        """The stream of turns; None without a journal."""
+    def turns(self) -> TurnStream:
+        """The stream of turns."""
 
     @property
     def standbys(self) -> Standbys | None:

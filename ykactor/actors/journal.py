@@ -119,12 +119,16 @@ class Recording(NamedTuple):
         encode: makes the text of a cause.
         history: of all partitions.
         on_failure: called if a partition cannot be made anew, which is a bug; it goes on as it is, and does not try it again.
+        is_wanted: whether anybody needs a record at present; without a journal only a replica does.
+        has_rows: whether the records have what has changed in the state of the partition, which only a journal needs.
     """
 
     room: Callable[[], Awaitable[None]]
     encode: Callable[[Cause], bytes]
     history: History
     on_failure: Callable[[PartitionName, Exception], object]
+    is_wanted: Callable[[], bool] = lambda: True
+    has_rows: bool = True
 
 
 #: The longest that the journal waits for more before a commit, while the daemon is busy.

@@ -342,7 +342,7 @@ class PartitionActor:
         A failure in it is a bug, which must not harm: nothing has changed, and what runs needs no base.
         """
         recording, renewal = self._recording, self._renewal
-        if recording is None or renewal is None or self._base is not None:
+        if recording is None or renewal is None or self._base is not None or not recording.is_wanted():
             return
         if not renewal.is_due(self._clock.now_ns(), is_quiet=is_quiet):
             return
@@ -374,7 +374,10 @@ class PartitionActor:
         outcome = await self._carry_out(turn(self.core, self.scheduler_core, now_ns, cause, confirms=self._cycling.confirms))
         facts, self._facts = self._facts, []
         self.times.begin("publish")
-        recorded = None if self._recording is None else await self._record(now_ns, self._recording.encode(cause))
+        recorded = None
+        if self._recording is not None and self._recording.is_wanted():
+            recorded = await self._record(now_ns, cause, self._recording)
+        self._base = None  # it is of no later turn
         if recorded is not None:
             name, refusal = self.core.name, outcome.refusal
             recorded.changes.extend(request.receipt(name, is_done=is_done, refusal=refusal) for request, is_done in parts)
@@ -386,16 +389,15 @@ class PartitionActor:
         self.begun = None
         return outcome
 
-    async def _record(self, now_ns: int, cause: bytes) -> TurnRecord:
-        """The record of the turn that has just ended, for the journal."""
-        changed: list[bytes] = []
-        for rows in in_parts(changes(self.core, self.scheduler_core.state)):
+    async def _record(self, now_ns: int, cause: Cause, recording: Recording) -> TurnRecord:
+        """The record of the turn that has just ended."""
+        encoded, changed = recording.encode(cause), list[bytes]()
+        for rows in in_parts(changes(self.core, self.scheduler_core.state)) if recording.has_rows else ():
             if changed:
                 await pause()
             changed.append(encode(self.core.name, rows))
-        self.last.append((self.core.turns, now_ns, cause))
-        base, self._base = self._base, None
-        return TurnRecord(self.core.turns, now_ns, cause, changed, base)
+        self.last.append((self.core.turns, now_ns, encoded))
+        return TurnRecord(self.core.turns, now_ns, encoded, changed, self._base)
 
     async def _carry_out(self, phases: Turn[TurnResult]) -> TurnResult:
         reply: Any = None

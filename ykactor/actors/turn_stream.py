@@ -1,15 +1,16 @@
 """The stream of turns: what a copy of the partitions elsewhere needs to run the same turns, as far as it is durable.
 
-The feed adds each publication beside the journal, in the order of the journal. Readers join at a base: a partition is made anew
-for them from its own rows, and from the turn after that they get its turns (DU-19); before, they get the facts of its turns, so
-that they have all events from the moment on in which they join. One that has copies already, and has missed turns that are kept
-elsewhere, goes on with them (``TurnReader.resume``). The daemon never waits for a reader.
+The feed adds each publication beside the journal, in its order; without a journal what is published counts as durable. Readers
+join at a base: a partition is made anew for them from its own rows, and from the turn after that they get its turns (DU-19);
+before, they get the facts of its turns, so that they have all events from the moment on in which they join. One that has copies
+already, and has missed turns that are kept elsewhere, goes on with them (``TurnReader.resume``). The daemon never waits for a
+reader.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from typing import NamedTuple, Protocol
@@ -17,8 +18,9 @@ from typing import NamedTuple, Protocol
 import trio
 
 from ykactor.actors.commands import UNHEARD, PartitionCommand, Publication, Quiesce, TurnRecord
-from ykactor.actors.journal import Journal
+from ykactor.actors.journal import History, Journal
 from ykactor.actors.mailbox import Mailbox
+from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
 
 #: A reader that has not taken so many bytes of turns is dropped; bases do not count.
@@ -31,6 +33,9 @@ BASES_APART_S_MIN = 1.0
 
 class TurnFormat(Protocol):
     """Encodes the messages of the stream (``wire.turns``)."""
+
+    def encode(self, facts: Sequence[Fact], /) -> bytes:
+        """Encode facts as a JSON array."""
 
     def base(self, partition: PartitionName, base: bytes, /) -> bytes:
         """Encode the state of a partition before its next turn."""
@@ -140,13 +145,22 @@ class _Entry(NamedTuple):
 
 
 class TurnStream:
-    """The publications of a daemon with a journal; a reader of the journal (``journal.Reader``).
+    """The publications of a daemon, as far as its journal has them; a reader of the journal (``journal.Reader``).
 
     Args:
+        journal: None: readers get them at once.
         partitions: the inbox of every partition.
+
+    Attributes:
+        history: the one of which partitions record bases.
+        encode: makes a JSON array of facts.
     """
 
-    def __init__(self, journal: Journal, partitions: Mapping[PartitionName, Mailbox[PartitionCommand]], form: TurnFormat) -> None:
+    def __init__(
+        self, journal: Journal | None, partitions: Mapping[PartitionName, Mailbox[PartitionCommand]], form: TurnFormat
+    ) -> None:
+        self.history = History() if journal is None else journal.history
+        self.encode = form.encode
         self._journal = journal
         self._partitions = partitions
         self._form = form
@@ -159,7 +173,7 @@ class TurnStream:
         self._bases_bytes = 0
 
     def add(self, publication: Publication, facts: list[bytes], first_event: int) -> None:
-        """Add a publication, which the journal has got just before. Costs nothing while nobody reads.
+        """Add a publication, which the journal, if there is one, has got just before. Costs nothing while nobody reads.
 
         Args:
             facts: those of the publication, as the journal has them.
@@ -173,7 +187,15 @@ class TurnStream:
         self._last += 1
         message = None if turn is None else self._form.turn(name, turn, facts, first_event)
         self._waiting.append((self._last, _Entry(name, turn, message, facts, first_event)))
-        self._journal.follow(self, self._last)
+        if self._journal is None:
+            self.raise_durable(self._last)
+        else:
+            self._journal.follow(self, self._last)
+
+    @property
+    def is_read(self) -> bool:
+        """True if there is a reader."""
+        return bool(self._readers)
 
     def raise_durable(self, number: int) -> None:
         """Give the readers what is durable (``journal.Reader``)."""
@@ -205,7 +227,7 @@ class TurnStream:
         if self._asked_s > since_s:
             return  # another reader has asked for them meanwhile, for all
         self._asked_s, self._bases_bytes = trio.current_time(), 0
-        self._journal.history.ask_for_bases()
+        self.history.ask_for_bases()
         for inbox in list(self._partitions.values()):
             with suppress(trio.ClosedResourceError):
                 await inbox.give(Quiesce(UNHEARD))  # wakes a partition that has nothing to do

@@ -10,7 +10,7 @@ not compressed. The answer to its first one begins with ``Resumed``, if the copi
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Protocol
 
 import msgspec
@@ -19,8 +19,10 @@ from msgspec import Meta, Struct
 import ykactor
 from ykactor.core.inspection.process_status import Registration, StandbysStatus
 from ykactor.core.messages.acts import Act
+from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.states import PartitionState
 from ykactor.core.values.ids import PartitionName
+from ykactor.wire.history import encode_facts
 from ykactor.wire.si.messages import EventRecord
 
 #: Of compression: more saves few bytes and costs much more time.
@@ -209,6 +211,10 @@ class Recorded(Protocol):
 
 class EncodedTurns:
     """Encodes the messages of the stream for the feed (``actors.turn_stream.TurnFormat``)."""
+
+    def encode(self, facts: Sequence[Fact]) -> bytes:
+        """Encode facts as a JSON array."""
+        return encode_facts(facts)
 
     def base(self, partition: PartitionName, state: bytes) -> bytes:
         """Encode the state of a partition before its next turn."""

@@ -182,7 +182,7 @@ def command(
     """Run the turns of the daemon as they come, each with its recorded cause, compare what was decided, and answer readers.
 
     With --http it serves the REST API, metrics and the page as the daemon does, with --ws followers: who acts has to go to the
-    daemon. The daemon needs --state-dir, and this command the same version and the role replica. It begins with the state of each
+    daemon. This command needs the same version as the daemon, and the role replica. It begins with the state of each
     partition, which the daemon makes anew for it soon; until then a partition cannot be read (503). After a lost
     connection it goes on with what it has missed. It begins again with a partition of which a turn was decided otherwise, which
     is in the log; the third of these in an hour ends it with exit code 70. SIGTERM or Ctrl-C ends it.

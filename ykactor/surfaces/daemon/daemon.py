@@ -182,10 +182,9 @@ class Daemon:
             _Delivery(self._instruments, self.outboxes), self.partitions, is_idle=self._is_idle, journal=journal
         )
         self._journal = journal
-        self.turns: TurnStream | None = None
+        self.turns = self.feed.turns = TurnStream(journal, self.partitions, EncodedTurns())
         self._supervisor: Supervisor | None = None
         if journal is not None:
-            self.turns = self.feed.turns = TurnStream(journal, self.partitions, EncodedTurns())
             incidents = Incidents(self.feed, journal, settings.state_dir)
             self._supervisor = Supervisor(clock, self.feed.inbox.give, incidents, reserves=settings.reserves)
         self._settings = settings
@@ -520,15 +519,21 @@ class Daemon:
 
     def _make_partition(self, config: PartitionConfig) -> PartitionActor:
         restored = None if self._recovered is None else self._recovered.partitions.get(config.name)
-        journal = self._journal
         return PartitionActor(
             config,
             self._clock,
             self.feed.inbox.give,
             Cycling(manual=self.manual, reserves=self._settings.reserves, on_cycle=log_cycle),
-            recording=None if journal is None else Recording(journal.room, encode_cause, journal.history, log_no_base),
+            recording=self._recording(),
             restored=restored,
         )
+
+    def _recording(self) -> Recording:
+        """Records of turns are for the journal; without one, for replicas, as long as there are any."""
+        journal, turns = self._journal, self.turns
+        if journal is not None:
+            return Recording(journal.room, encode_cause, journal.history, log_no_base)
+        return Recording(_room, encode_cause, turns.history, log_no_base, lambda: turns.is_read, has_rows=False)
 
     async def _stop_partitions(self) -> None:
         """Take no more input, and wait until the current turn of each partition is finished, published and durable."""
@@ -558,6 +563,10 @@ class Daemon:
 
     def _status(self) -> str:
         return status_of(self._partitions.actors.values(), self.config.checksum)
+
+
+async def _room() -> None:
+    """Wait for nothing: what is not written needs no room."""
 
 
 async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:

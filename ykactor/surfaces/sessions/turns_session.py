@@ -91,7 +91,6 @@ class TurnsSession:
     async def run(self) -> None:
         """Serve the replica until the connection ends or ``stop`` is called."""
         turns = self._gateway.turns
-        assert turns is not None, "the handshake was refused without"
         with self._serving:
             await self._greet()
             if not isinstance(wanted := await self._message(), Wanted):

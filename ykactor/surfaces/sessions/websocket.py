@@ -126,9 +126,8 @@ class _Sessions(NamedTuple):
 
     def check(self, path: str) -> None:
         """Refuse what this daemon has not. Raises RefusedError."""
-        recorded = {TURNS_PATH: self.gateway.turns, JOURNAL_PATH: self.gateway.standbys}
-        if path in recorded and recorded[path] is None:
-            raise RefusedError(503, "this daemon records no turns: serve --state-dir does")
+        if path == JOURNAL_PATH and self.gateway.standbys is None:
+            raise RefusedError(503, "this daemon has no journal: serve --state-dir has")
 
     async def begun(self) -> None:
         """Wait until clients are let in. Raises RefusedError if the daemon waits for standbys, which may never come."""
