@@ -21,7 +21,7 @@ from seeds import scaled
 from test_rest_contract import CONFIG, populated
 
 #: Objects of ``populated``.
-NAMES = {"partition": "default", "queue": "root.a", "app": "app", "node": "n1", "user": "alice", "group": "dev"}
+NAMES = {"partition": "default", "queue": "root.a", "app": "app", "ask": "app-0", "node": "n1", "user": "alice", "group": "dev"}
 
 
 async def described(rest: Rest) -> BaseSchema:

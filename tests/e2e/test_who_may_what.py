@@ -153,19 +153,30 @@ async def test_what_is_refused_has_no_effect(kind: type[Any]) -> None:
         assert (await rm.ask(example(kind, 99))).get("code") != "NOT_PERMITTED"
 
 
-ANSWERS = {si.Subscribe: "Bookmark", si.ReadConfiguration: "Configuration", si.CheckHealth: "Health", si.ReadUsage: "Usage"}
+ANSWERS = {
+    si.Subscribe: "Bookmark",
+    si.ReadConfiguration: "Configuration",
+    si.CheckHealth: "Health",
+    si.ReadUsage: "Usage",
+    si.Explain: "ErrorResponse",
+}
+#: The fields that a message needs.
+FIELDS = {si.Explain: {"applicationID": "nobody", "partitionName": "none"}}
 
 
 @pytest.mark.parametrize("kind", [*REQUESTS, *ANSWERS])
 @pytest.mark.parametrize("way", [*WAYS, "no file"])
 async def test_what_a_follower_may_send(kind: type[Any], way: str) -> None:
-    """SE-20: ``Subscribe`` and three questions, and nothing else: the path has no other message."""
+    """SE-20: ``Subscribe`` and four questions, and nothing else: the path has no other message."""
     door = Door(None if way == "no file" else "reader", way)
     async with running_daemon(admit=door.admit) as daemon, line_to(daemon, "/v1/feed") as follower:
         before = await settled(daemon)
-        answer = await follower.ask({"type": kind.__name__} if kind in ANSWERS else example(kind))
+        answer = await follower.ask({"type": kind.__name__, **FIELDS.get(kind, {})} if kind in ANSWERS else example(kind))
         assert answer["type"] == ANSWERS.get(kind, "ErrorResponse")
         assert await settled(daemon) == before
+
+
+EXPLAIN = {"type": "Explain", "applicationID": "app-1"}
 
 
 @pytest.mark.parametrize("role", [role for role in Role if role != Role.READER])
@@ -177,7 +188,7 @@ async def test_followers_of_other_roles(role: Role) -> None:
         door.caller.identity = structs.replace(FULL, roles=frozenset([role]))
         wanted = ({"from": "now"}, {"from": "snapshot"}, {"from": 0}, {"from": "now", "queues": ["nowhere"]})
         subscriptions = [{"type": "Subscribe", **each} for each in wanted]
-        for message in [*subscriptions, {"type": "ReadConfiguration"}, {"type": "CheckHealth"}, {"type": "ReadUsage"}]:
+        for message in [*subscriptions, {"type": "ReadConfiguration"}, {"type": "CheckHealth"}, {"type": "ReadUsage"}, EXPLAIN]:
             answer = await follower.ask(message)
             assert (answer["code"], answer["message"]) == ("NOT_PERMITTED", "ci does not have the role reader")
 

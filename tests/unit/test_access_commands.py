@@ -217,12 +217,12 @@ def test_what_one_may_do(file: Path) -> None:
         "may force": "no",
         "configures": "no",
         "queues": "root.a",
-        "/v1/feed": "Subscribe, ReadUsage",
+        "/v1/feed": "Subscribe, ReadUsage, Explain",
     }
     _, out, _ = run(access.command, "check", file, "--as", "ops")
     assert "roles         operator, reader\n" in out
     assert "configures    yes\nqueues        *\n/v1/operator  NodeRequest, " in out
-    assert "/v1/feed      Subscribe, ReadConfiguration, CheckHealth, ReadUsage\n" in out
+    assert "/v1/feed      Subscribe, ReadConfiguration, CheckHealth, ReadUsage, Explain\n" in out
     assert "shown by      nothing\n" in out
     assert run(access.command, "check", file, "--as", "x")[0] == 1
 

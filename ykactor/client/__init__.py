@@ -55,7 +55,7 @@ from ykactor.client.errors import Disconnected, Refused, RequestRefused, Session
 from ykactor.client.follower import FollowedMessage, Follower, SubscriptionOptions, follow
 from ykactor.client.kept import KeptSession, Refusal, keep_registered
 from ykactor.client.login import LoginOptions, tls_context
-from ykactor.client.operator import Operator, check_health, operate, read_configuration, read_usage
+from ykactor.client.operator import Operator, check_health, explain, operate, read_configuration, read_usage
 from ykactor.client.quantities import cores, gib
 from ykactor.client.resource_manager import Answered, RegistrationOptions, ResourceManager, connect
 
@@ -67,6 +67,7 @@ __all__ = [
     "KeptSession",
     "Refusal",
     "RegistrationOptions",
+    "explain",
     "follow",
     "Follower",
     "FollowedMessage",

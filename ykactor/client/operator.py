@@ -15,7 +15,7 @@ from ykactor.client.login import LoginOptions, login_of
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 
-A = TypeVar("A", si.Configuration, si.Health, si.Usage)
+A = TypeVar("A", si.Configuration, si.Health, si.Usage, si.Explanation)
 
 
 class Operator:
@@ -145,6 +145,37 @@ async def read_usage(
     return (await _answer(url, question, login, si.Usage)).rows
 
 
+async def explain(
+    url: str,
+    application_id: str,
+    allocation_key: str = "",
+    *,
+    partition: str = "",
+    after: si.Ack | None = None,
+    **login: Unpack[LoginOptions],
+) -> si.Explanation:
+    """Explain why an ask waits: the levels that it has to pass, the nodes that cannot take it, and what comes before it.
+
+    Parameters
+    ----------
+    url, after, **login
+        As of `read_configuration`.
+    application_id, allocation_key : str
+        The ask; without a key the first one of the application.
+    partition : str
+        Empty is the default one.
+
+    Raises
+    ------
+    Disconnected, RequestRefused
+        As `read_configuration`, and if there is no such task.
+    """
+    question = si.Explain(
+        application_id=application_id, allocation_key=allocation_key, partition_name=partition, **_turns(after)
+    )
+    return await _answer(url, question, login, si.Explanation)
+
+
 class _Turns(TypedDict):
     """The fields of a question that say how new its answer has to be."""
 
@@ -157,7 +188,7 @@ def _turns(after: si.Ack | None) -> _Turns:
 
 
 async def _answer(
-    url: str, question: si.ReadConfiguration | si.CheckHealth | si.ReadUsage, login: LoginOptions, kind: type[A]
+    url: str, question: si.ReadConfiguration | si.CheckHealth | si.ReadUsage | si.Explain, login: LoginOptions, kind: type[A]
 ) -> A:
     async with open_feed(url, login_of(login)) as stream:
         await stream.send(question)

@@ -43,6 +43,7 @@ __all__ = [
     "ResourceManager",
     "keep_registered",
     "KeptSession",
+    "explain",
     "follow",
     "Follower",
     "operate",
@@ -198,3 +199,4 @@ operate = _opened(client.operate, Operator)
 read_configuration = _asked(client.read_configuration)
 check_health = _asked(client.check_health)
 read_usage = _asked(client.read_usage)
+explain = _asked(client.explain)

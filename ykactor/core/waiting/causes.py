@@ -103,7 +103,7 @@ class PendingCauses:
         if application.sort_key is None:
             missing = _kept_back(application).text
         elif short is not None:
-            missing = _missing(reservation.shape, short).text
+            missing = shortage_cause(reservation.shape, short).text
         elif not (node.schedulable or reservation.is_pinned()):
             missing = reasons.NODE_DRAINED
         else:
@@ -130,7 +130,7 @@ class PendingCauses:
             short = application.shortage(shape)
         if short is None:
             return block or self._on_nodes(shape)
-        missing = _missing(shape, short)
+        missing = shortage_cause(shape, short)
         if block is None:
             return missing
         if not _is_cluster(short):
@@ -224,6 +224,10 @@ class PendingCauses:
             nodes = self._usable(selector)
             freest = self._freest[selector, name] = max(nodes, key=lambda node: node.available.get(name, 0))
         return freest
+
+    def nodes(self, shape: Shape) -> PendingCause:
+        """The cause for which no node takes an ask of a shape, whatever quotas say; ``NEXT`` if one does."""
+        return self._block(shape) or self._on_nodes(shape)
 
     def most_free(self, shape: Shape) -> Resource:
         """Per type of a shape, the most that is free on any usable node, in base units."""
@@ -323,7 +327,7 @@ def _kept_back(application: PendingApplication) -> PendingCause:
     return PendingCause(PendingCode.ORDER, reasons.OTHER_STARTS_FIRST)
 
 
-def _missing(shape: Shape, short: Shortage) -> PendingCause:
+def shortage_cause(shape: Shape, short: Shortage) -> PendingCause:
     """The cause: a missing running slot, or a type of which too little is left."""
     found, name = short
     whose = str(found.whose) if isinstance(found, Tracker) else ""

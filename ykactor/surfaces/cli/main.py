@@ -26,6 +26,7 @@ COMMANDS = {
     "app": "views.apps:app",
     "asks": "views.asks",
     "priorities": "views.asks:priorities",
+    "explain": "views.explain",
     "nodes": "views.nodes",
     "node": "views.nodes:node",
     "users": "views.users",

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ykactor.core.objects.queues import LeafCore
-from ykactor.core.values.ids import ApplicationID, NodeID, QueuePath
+from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.surfaces.http.app import check_sees_nodes, view_for
 from ykactor.surfaces.http.parameters import columns, days, group_name, queue_path, status, user_name
 from ykactor.surfaces.http.published import NO_QUEUE, Key, Published, Reading
@@ -23,6 +23,7 @@ from ykactor.wire.rest.codec import encode
 
 _ROOT = QueuePath("root")
 _NO_APPLICATION = "Application not found"
+_NO_ASK = "Ask not found"
 
 
 class Api:
@@ -156,6 +157,12 @@ class Api:
         name = ApplicationID(request.path_params["app"])
         read = partial(applications.pending_asks, application_id=name)
         return await self._published.answer(request, ("pending", name), read, _NO_APPLICATION)
+
+    async def explanation(self, request: Request) -> Response:
+        """``P/application/{app}/explanation/{ask}``."""
+        name, key = ApplicationID(request.path_params["app"]), AllocationKey(request.path_params["ask"])
+        read = partial(applications.explanation, application_id=name, key=key)
+        return await self._published.answer(request, ("explanation", name, key), read, _NO_ASK)
 
     async def records(self, request: Request) -> Response:
         """``P/application/{app}/records``."""

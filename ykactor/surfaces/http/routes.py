@@ -15,6 +15,7 @@ from starlette.responses import Response
 from ykactor import __version__
 from ykactor.access.model import Role
 from ykactor.actors.gateway import ReadGateway
+from ykactor.core.inspection.explanation import AskExplanation
 from ykactor.surfaces.http import parameters
 from ykactor.surfaces.http.api import Api
 from ykactor.surfaces.http.app import LIVE_PATH, Endpoint, Route
@@ -73,6 +74,7 @@ def _of_partitions(api: Api) -> list[Route]:
         of("applications/{state}", api.applications, states, applications, in_any),
         of("application/{app}", api.application, "A live application", Application),
         of("application/{app}/pending", api.pending_asks, "Why each ask of a live application is pending", list[PendingAsk]),
+        of("application/{app}/explanation/{ask}", api.explanation, "Why an ask waits", AskExplanation),
         of("application/{app}/records", api.records, "How tasks of an application have ended", list[TaskRecord]),
         of("nodes", api.nodes, "All nodes", list[Node]),
         of("node/{node}", api.node, "A node", Node),

@@ -291,6 +291,51 @@ export interface UsageRow {
     lost?: Record<string, number | string>;
 }
 
+export interface Explanation {
+    type: "Explanation";
+    status?: string;
+    ask?: AskExplanation | null;
+}
+
+export interface AskExplanation {
+    partitionName: string;
+    applicationID: string;
+    allocationKey: string;
+    user: string;
+    queueName: string;
+    code: string;
+    reason: string;
+    creationTime: number;
+    priority: number;
+    resource: Record<string, number>;
+    position: number;
+    waiting: number;
+    levels: LevelStatus[];
+    binding?: number;
+    nodes?: Record<string, number>;
+    ahead: AheadStatus[];
+    aheadCount: number;
+}
+
+export interface LevelStatus {
+    queueName: string;
+    whose: string;
+    resource: string;
+    used?: number;
+    max?: number;
+    wants?: number;
+    code: string;
+    reason: string;
+}
+
+export interface AheadStatus {
+    queueName: string;
+    applicationID?: string;
+    by: string;
+    value: string;
+    own: string;
+}
+
 export interface ErrorResponse {
     type: "ErrorResponse";
     sequence?: number;
@@ -308,4 +353,4 @@ export interface JournalStatus {
     reason?: string;
 }
 
-export type FeedMessage = Snapshot | Events | Bookmark | Lagged | Configuration | Health | Usage | ErrorResponse | JournalStatus;
+export type FeedMessage = Snapshot | Events | Bookmark | Lagged | Configuration | Health | Usage | Explanation | ErrorResponse | JournalStatus;

@@ -11,29 +11,21 @@ from typing import Any
 import trio
 from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
-from ykactor.access import moments
 from ykactor.access.model import normal_queue
 from ykactor.access.view import View, view_of
-from ykactor.actors.commands import read_partition
 from ykactor.actors.feed import SnapshotError
 from ykactor.actors.gateway import Point, ReadGateway
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.selection import Batch, EventFilter, Format
 from ykactor.actors.subscription import Message, Missed, Reached, Subscription, Unread
-from ykactor.core.accounting.accounts import ALL_DAYS, Account, told
-from ykactor.core.inspection.accounting import Column, Sums, named, sums
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.inspection.process_status import StandbysStatus
-from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.ids import PartitionName
-from ykactor.core.values.parts import Steps, in_parts
-from ykactor.core.values.times import DAY_NS
 from ykactor.surfaces.admission.audit import AuditLog
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.net.frames import PART_BYTES, Frames, FrameStore
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.peer import Peer, error_response, journal_status
+from ykactor.surfaces.sessions.questions import Question, explained, read_usage
 from ykactor.wire.compression import compressed
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding
@@ -198,7 +190,7 @@ class FeedSession:
             why = "found turns of a term that this history does not have"
             raise ProtocolError("RESYNC_REQUIRED", why, "term")
 
-    async def _answer(self, request: si.ReadConfiguration | si.CheckHealth | si.ReadUsage) -> None:
+    async def _answer(self, request: Question) -> None:
         with trio.CancelScope() as self._beginning:
             answer = await self._answer_to(request)
         if self._beginning.cancelled_caught:
@@ -206,7 +198,7 @@ class FeedSession:
         self._caller.check(request)  # it may have taken long
         await self._send_in_parts(answer)
 
-    async def _answer_to(self, request: si.ReadConfiguration | si.CheckHealth | si.ReadUsage) -> Struct:
+    async def _answer_to(self, request: Question) -> Struct:
         match request:
             case si.ReadConfiguration():
                 config = self._gateway.config
@@ -217,6 +209,8 @@ class FeedSession:
                 is_healthy = not any(check.problem for check in checks)
                 answer = si.Health(healthy=is_healthy, checks=shown, resource_manager=self._resource_manager())
                 return structs.replace(answer, standbys=self._standbys())
+            case si.Explain():
+                return await explained(self._gateway, self._view, request)
         return await read_usage(self._gateway, self._view, request, self.peer.encoding.encode)
 
     async def _subscribe(self, request: si.Subscribe) -> Subscription | None:
@@ -353,95 +347,3 @@ def _missing(queues: Sequence[str], known: Collection[str]) -> list[str]:
             expected = f"{examples}{more} or a queue below {below}"
             raise ProtocolError("UNKNOWN_NAME", f"found {path!r}, expected {expected}", f"queues[{number}]")
     return [path for path in queues if path not in known]
-
-
-# ---- the accounts of use and of waiting, for a follower that asks (``ReadUsage``, AP-141)
-
-#: How long a partition may take to answer.
-ANSWER_S = 30
-
-
-class EncodedUsage(Struct, tag_field="type", tag="Usage"):
-    """``si.Usage`` with rows that are already encoded."""
-
-    rows: list[Raw]
-
-
-async def read_usage(
-    gateway: ReadGateway, view: View | None, request: si.ReadUsage, encode: Callable[[Struct], bytes]
-) -> EncodedUsage:
-    """The answer, of what ``view`` shows; encoded a part at a time, because applications can be many.
-
-    Raises:
-        ProtocolError: the request has an unknown name, or a partition does not answer.
-    """
-    columns, found = _columns(request), Sums()
-    for partition in _partitions(gateway, view, request):
-        for part in in_parts((await _sums(gateway, partition, view, columns, _days(request))).items()):
-            for values, account in part:
-                found.setdefault(values, Account()).add(account)
-            await trio.lowlevel.checkpoint()
-    rows = []
-    for part in in_parts(found.items()):
-        rows += [Raw(encode(_row(columns, values, account))) for values, account in part]
-        await trio.lowlevel.checkpoint()
-    return EncodedUsage(rows)
-
-
-def _columns(request: si.ReadUsage) -> list[Column]:
-    for number, name in enumerate(request.by):
-        if name not in [*Column] or name in request.by[:number]:
-            raise ProtocolError(
-                "UNKNOWN_NAME", f"found {name!r}, expected some of {', '.join(Column)}, each once", f"by[{number}]"
-            )
-    return [*map(Column, request.by)]
-
-
-def _days(request: si.ReadUsage) -> range:
-    first = _day(request.first_day, "firstDay") if request.first_day else ALL_DAYS[0]
-    return range(first, (_day(request.last_day, "lastDay") if request.last_day else ALL_DAYS[-1]) + 1)
-
-
-def _day(text: str, path: str) -> int:
-    """The day of a date, counted from 1970."""
-    moment = moments.parse(text)
-    if moment is None:
-        raise ProtocolError("MALFORMED", f"found {text!r}, expected {moments.FORM}", path)
-    return moments.unix_ns(moment) // DAY_NS
-
-
-def _partitions(gateway: ReadGateway, view: View | None, request: si.ReadUsage) -> list[PartitionName]:
-    """The partitions that count, each once."""
-    seen = {name.lower(): name for name in gateway.partitions if view is None or view.shows_partition(name)}
-    for number, wanted in enumerate(request.partitions):
-        if wanted.lower() not in seen:
-            expected = ", ".join(sorted(seen.values())) or "none"
-            raise ProtocolError("UNKNOWN_NAME", f"found {wanted!r}, expected one of {expected}", f"partitions[{number}]")
-    return [seen[name] for name in dict.fromkeys(map(str.lower, request.partitions))] or [*seen.values()]
-
-
-async def _sums(gateway: ReadGateway, partition: PartitionName, view: View | None, columns: list[Column], days: range) -> Sums:
-    read = partial(_read, columns, days, (lambda _: True) if view is None else view.shows_queue)
-    try:
-        with trio.move_on_after(ANSWER_S):
-            found: Sums = await read_partition(gateway.partitions[partition], read)
-            return found
-    except (KeyError, trio.ClosedResourceError, trio.BrokenResourceError):
-        raise ProtocolError("UNAVAILABLE", f"partition {partition} does not run") from None
-    raise ProtocolError("UNAVAILABLE", f"partition {partition} has not answered within {ANSWER_S} s")
-
-
-def _read(
-    columns: list[Column],
-    days: range,
-    shows_queue: Callable[[str], bool],
-    core: PartitionCore,
-    _: SchedulerState,
-    now_ns: int,
-) -> Steps[Sums]:
-    return sums(core.registry, now_ns, columns, days, shows_queue)
-
-
-def _row(columns: list[Column], values: tuple[str | int, ...], account: Account) -> si.UsageRow:
-    allocated, waited, lost = map(told, (account.allocated, account.waited, account.lost))
-    return si.UsageRow(**named(columns, values), allocated=allocated, waited=waited, lost=lost)

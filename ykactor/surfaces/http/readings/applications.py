@@ -14,6 +14,7 @@ from ykactor.core.inspection.application_status import (
     record_statuses,
     status_of,
 )
+from ykactor.core.inspection.explaining import explain
 from ykactor.core.inspection.pending_asks import pending_causes, was_tried
 from ykactor.core.inspection.task_status import ALLOCATION_TIMES, ASK_TIMES, allocation_status, ask_status
 from ykactor.core.messages.states import ApplicationState
@@ -26,7 +27,7 @@ from ykactor.core.values.parts import Steps, sorted_in_parts
 from ykactor.core.values.resources import add_to, saturated_and_pruned
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.wire.rest import applications as rest
-from ykactor.wire.rest.codec import Item, encode_each, encode_part, encode_with
+from ykactor.wire.rest.codec import Item, encode, encode_each, encode_part, encode_with
 
 #: The values of ``status``: the states of applications that live.
 LIVE_STATES = ("new", "accepted", "running", "completing", "failing", "resuming")
@@ -71,6 +72,14 @@ def completed(look: Look) -> Steps[list[bytes]]:
 def rejected(look: Look) -> Steps[list[bytes]]:
     """Applications that were rejected, the oldest first; encoded. They are in no queue, so limited readers see none."""
     return _remembered(look, look.core.timers.rejected.values() if look.shows("") else ())
+
+
+def explanation(look: Look, application_id: ApplicationID, key: AllocationKey) -> Steps[bytes | None]:
+    """The explanation of a pending ask, encoded; None if it is not pending."""
+    if look.leaf_of(application_id) is None:
+        return None
+    found = yield from explain(look.core, look.state, application_id, key, look.view)
+    return None if found is None else encode(look.times(found, ["creation_time"]))
 
 
 def _remembered(look: Look, entries: Iterable[EndedApplication]) -> Steps[list[bytes]]:

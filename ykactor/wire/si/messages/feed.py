@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import UNSET, UnsetType
 
+from ykactor.core.inspection.explanation import AskExplanation
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.inspection.process_status import StandbysStatus
 from ykactor.wire.si.messages.base import Int64, Message, NotNegative, Part
@@ -130,8 +131,20 @@ class ReadUsage(_Reading, frozen=True, kw_only=True, forbid_unknown_fields=True)
     partitions: list[str] = []
 
 
+class Explain(_Reading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask why an ask waits, which is answered with ``Explanation`` (AP-153).
+
+    Attributes:
+        allocation_key: "" for the ask of the application that comes first.
+    """
+
+    application_id: str
+    allocation_key: str = ""
+    partition_name: str = ""
+
+
 #: The messages of a follower. Only a subscription goes on: the others have one answer, beside the subscription.
-FeedRequest = Subscribe | ReadConfiguration | CheckHealth | ReadUsage
+FeedRequest = Subscribe | ReadConfiguration | CheckHealth | ReadUsage | Explain
 
 
 class RegisteredResourceManager(Part, frozen=True):
@@ -240,10 +253,22 @@ class UsageRow(Part, frozen=True):
     lost: Mapping[str, int | str] = {}
 
 
+class Explanation(Message, frozen=True, kw_only=True):
+    """The explanation of a pending ask.
+
+    Attributes:
+        status: what is known of one that does not wait; "" of one that does.
+        ask: null if it does not wait.
+    """
+
+    status: str = ""
+    ask: AskExplanation | None = None
+
+
 class Usage(Message, frozen=True, kw_only=True):
     """The use and the waiting up to now; the rows are in no order."""
 
     rows: list[UsageRow]
 
 
-FeedMessage = Snapshot | Events | Bookmark | Lagged | Configuration | Health | Usage | ErrorResponse | JournalStatus
+FeedMessage = Snapshot | Events | Bookmark | Lagged | Configuration | Health | Usage | Explanation | ErrorResponse | JournalStatus

@@ -1,0 +1,175 @@
+"""``ykactor explain``, its message and its route: why an ask waits (AP-153)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from daemon import run_command
+from daemonhere import daemon_here
+from restdaemon import application, asks, rest_daemon
+
+from ykactor.client import Refused, RequestRefused, connect, explain
+from ykactor.core.inspection.explanation import AheadStatus, AskExplanation, LevelStatus
+from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.main import main
+from ykactor.surfaces.cli.views.explain import explained
+from ykactor.wire.si import messages as si
+
+QUEUES = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: a
+            resources: {max: {vcore: 3}}
+            limits: [{limit: bob, users: [bob], maxresources: {vcore: 2}}]
+          - {name: b, properties: {priority.offset: "10"}}
+"""
+
+
+def cores(count: int) -> dict[str, int | str]:
+    return {"vcore": 1000 * count}
+
+
+@asynccontextmanager
+async def crowded() -> AsyncIterator[str]:
+    """Two of three tasks of bob run; one of another application comes behind, and a queue with a higher priority before."""
+    async with daemon_here(QUEUES) as (_, url), connect(url, rm_id="rm-1") as rm:
+        await rm.request(si.NodeRequest(nodes=[si.NodeInfo("n1", "CREATE", schedulable_resource=cores(4))]))
+        bob = si.UserGroupInformation("bob")
+        new = [si.AddApplicationRequest(f"app-{name}", f"root.{name[0]}", ugi=bob) for name in ("a1", "a2", "b")]
+        await rm.request(si.ApplicationRequest(new=new))
+        for owner, names in (("app-a1", "t1 t2 t3"), ("app-a2", "u1")):
+            tasks = [si.Allocation(name, owner, resource_per_alloc=cores(1)) for name in names.split()]
+            await rm.request(si.AllocationRequest(allocations=tasks))
+        await rm.request(si.AllocationRequest(allocations=[si.Allocation("b1", "app-b", resource_per_alloc=cores(3))]))
+        yield url
+
+
+async def test_levels_nodes_and_what_comes_before() -> None:
+    """All levels with what is left, the one that binds, and the queue and the application that come before."""
+    async with crowded() as url:
+        found = (await explain(url, "app-a2")).ask
+        assert isinstance(found, AskExplanation)
+        assert (found.allocation_key, found.code, found.position, found.waiting) == ("u1", "LIMIT", 2, 2)
+        rows = [(level.whose, level.queue_name, level.used, level.max, level.wants, level.code) for level in found.levels[:3]]
+        assert rows == [
+            ("", "root", 2000, 4000, 1000, ""),
+            ("", "root.a", 2000, 3000, 1000, ""),
+            ("user bob", "root.a", 2000, 2000, 1000, "LIMIT"),
+        ]
+        assert (found.binding, found.levels[2].reason) == (2, found.reason)
+        assert found.levels[3].whose == "nodes"
+        assert sum((found.nodes or {}).values()) == 1
+        before = [(status.queue_name, status.application_id, status.by) for status in found.ahead]
+        assert before[0][0::2] == ("root.b", "priority")
+        assert (before[1], found.ahead_count) == (("root.a", "app-a1", before[1][2]), 2)
+
+
+@pytest.mark.parametrize(
+    ("application", "key", "status"),
+    [("app-a1", "t1", "task t1 runs on n1"), ("app-b", "", ""), ("app-a1", "t3", "")],
+)
+async def test_what_does_not_wait(application: str, key: str, status: str) -> None:
+    """A task that runs has a status, one that waits an explanation."""
+    async with crowded() as url:
+        answer = await explain(url, application, key)
+        assert (answer.status, answer.ask is None) == (status, bool(status))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"application_id": "nobody"}, "there is no application nobody"),
+        ({"application_id": "app-a1", "allocation_key": "t9"}, "application app-a1 has no task t9 that waits or runs"),
+        ({"application_id": "app-a1", "partition": "other"}, "found other, expected one of default"),
+    ],
+)
+async def test_unknown_names(wanted: dict[str, Any], message: str) -> None:
+    """A name that is not known is refused with what was found."""
+    async with crowded() as url:
+        with pytest.raises(RequestRefused, match=message):
+            await explain(url, **wanted)
+
+
+async def test_an_application_of_the_past() -> None:
+    """The status says that one was rejected, or has nothing pending."""
+    bob = si.UserGroupInformation("bob")
+    async with daemon_here(QUEUES) as (_, url), connect(url, rm_id="rm-1") as rm:
+        await rm.request(si.ApplicationRequest(new=[si.AddApplicationRequest("quiet", "root.a", ugi=bob)]))
+        with pytest.raises(Refused):
+            await rm.request(si.ApplicationRequest(new=[si.AddApplicationRequest("lost", "root.nowhere", ugi=bob)]))
+        assert (await explain(url, "quiet")).status == "nothing of application quiet is pending: it is New"
+        assert "application lost was rejected: " in (await explain(url, "lost")).status
+
+
+async def test_the_route_and_the_command_show_the_same() -> None:
+    """``P/application/ID/explanation/ASK`` is 404 for what does not wait; the command prints the same as JSON."""
+    async with crowded() as url:
+        printed, _ = await run_command("explain", "app-a2/u1", "--url", url, "-o", "json")
+        assert json.loads(printed)["levels"][2]["code"] == "LIMIT"
+        table, _ = await run_command("explain", "app-a2/u1", "--url", url)
+        assert "user bob in root.a  vcore     2    2      1      1  LIMIT  <- binding" in table.splitlines()
+        output, errors = await run_command("explain", "nobody", "--url", url, expect=exit_codes.FAILED)
+        assert (output, "there is no application nobody" in errors) == ("", True)
+
+
+async def test_the_route() -> None:
+    """An ask that waits, and 404 for any other."""
+    of = "/ws/v1/partition/default/application"
+    async with rest_daemon(QUEUES) as rest:
+        await rest.submit(application("app-1", "root.a"), asks("app-1", 1))
+        (found,) = await rest.read("partition/default/application/app-1/pending")
+        key = found["allocationKey"]
+        explanation = await rest.read(f"partition/default/application/app-1/explanation/{key}")
+        assert (explanation["allocationKey"], explanation["code"]) == (key, found["code"])
+        for path in (f"{of}/app-1/explanation/nothing", f"{of}/nobody/explanation/{key}"):
+            assert (await rest.ask(path)).status == 404
+
+
+def test_what_people_read() -> None:
+    """Numbers that are not shown, places without numbers, and what comes before."""
+    levels = [
+        LevelStatus(queue_name="root", resource="vcore", wants=1000, code="QUOTA", reason="r"),
+        LevelStatus(whose="user bob", queue_name="root.a", used=1, max=1, wants=1, code="MAX_APPLICATIONS", reason="r"),
+        LevelStatus(whose="nodes"),
+    ]
+    ahead = [AheadStatus(queue_name="root.b", by="share", value="0.1", own="0.2")]
+    found = AskExplanation(
+        partition_name="default",
+        application_id="app",
+        allocation_key="t",
+        user="",
+        queue_name="root.a",
+        code="QUOTA",
+        reason="r",
+        creation_time=0,
+        priority=0,
+        resource={"vcore": 1000},
+        position=3,
+        waiting=9,
+        levels=levels,
+        binding=0,
+        ahead=ahead,
+        ahead_count=4,
+    )
+    lines = list(explained(si.Explanation(ask=found)).lines(False))
+    assert lines[0] == "t of application app waits in root.a since 1970-01-01T00:00:00.000Z, number 3 of 9 there"
+    assert [line.split() for line in lines[5:8]] == [
+        ["root", "vcore", "not", "shown", "not", "shown", "1", "-", "QUOTA", "<-", "binding"],
+        ["user", "bob", "in", "root.a", "applications", "1", "1", "1", "1", "MAX_APPLICATIONS"],
+        ["nodes", "-", "-", "-", "-", "-", "-"],
+    ]
+    assert lines[-1] == "ahead: queue root.b (share 0.1 before 0.2) and 3 more"
+
+
+def test_the_help() -> None:
+    """The command is listed with the other readings."""
+    assert "explain" in CliRunner().invoke(main, ["--help"]).output

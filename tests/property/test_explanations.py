@@ -1,0 +1,101 @@
+"""AP-153: the explanation of every pending ask, in random histories."""
+
+from __future__ import annotations
+
+import pytest
+from generate import generate
+from seeds import seeds
+from test_what_if import bases_of, make
+
+from ykactor.core.inspection.explaining import AHEAD_MAX, explain
+from ykactor.core.inspection.explanation import AskExplanation
+from ykactor.core.inspection.pending_asks import pending_causes
+from ykactor.core.values.ids import ApplicationID, QueuePath
+from ykactor.core.values.parts import finished
+from ykactor.core.waiting.reasons import PendingCause, PendingCode
+from ykactor.sim.direct import DirectPartition, DirectPartitions
+from ykactor.sim.simulator import Record, ignore, run_directly
+from ykactor.wire import queuefile
+
+
+def check(partition: DirectPartition, found: AskExplanation, cause: PendingCause) -> None:
+    """One explanation against the state."""
+    state = partition.scheduler.state
+    waiting = state.applications[ApplicationID(found.application_id)]
+    assert (found.code, found.reason) == (cause.code.value, cause.text)
+    assert sum((found.nodes or {}).values()) == len(state.nodes.nodes)
+    assert isinstance(found.binding, int) == (cause.code is not PendingCode.NEXT)
+    for level in found.levels:
+        assert bool(level.code) == bool(level.reason)
+        if isinstance(level.used, int) and isinstance(level.max, int) and isinstance(level.wants, int):
+            assert bool(level.code) == (level.used + level.wants > level.max)
+    paths = [level.queue_name for level in found.levels if level.queue_name]
+    assert paths == sorted(paths, key=lambda path: path.count("."))  # from root down
+    leaf = [other for other in state.applications.values() if other.leaf is waiting.leaf]
+    assert found.waiting == sum(len(other.asks) for other in leaf)
+    assert 1 <= found.position <= found.waiting
+    assert len(found.ahead) == min(AHEAD_MAX, found.ahead_count)
+    for status in found.ahead:
+        assert status.value != status.own or status.by == "state"
+
+
+@pytest.mark.parametrize("seed", seeds(40))
+def test_every_pending_ask_is_explained(seed: int) -> None:
+    """P4: reasons and codes are those of AP-150, numbers are those of the state, and nothing changes by it."""
+    story = generate(seed, applications=8, asks=60, reloads=seed % 3, nodes=4)
+    direct = DirectPartitions(make, {config.name: make(config, 0) for config in queuefile.load(story.config).partitions})
+    explained = 0
+
+    def look(_: int) -> None:
+        nonlocal explained
+        before = bases_of(direct)
+        for partition in direct.partitions.values():
+            state = partition.scheduler.state
+            for application in list(state.applications.values()):
+                for ask, cause in finished(pending_causes(state, application)):
+                    found = finished(explain(partition.core, state, application.application_id, ask.allocation_key))
+                    assert found is not None
+                    check(partition, found, cause)
+                    explained += 1
+        assert bases_of(direct) == before
+
+    run_directly(story, direct, Record(ignore), after=look)
+    assert explained
+
+
+class OnlyBelow:
+    """The sight of a reader that is limited to a queue."""
+
+    def __init__(self, path: QueuePath) -> None:
+        self.path = path
+
+    def reason(self, cause: PendingCause, _: object) -> str:
+        return cause.code.value
+
+    def shows_queue(self, queue: str) -> bool:
+        return queue == self.path or queue.startswith(f"{self.path}.")
+
+
+@pytest.mark.parametrize("seed", seeds(15))
+def test_limited_readers_see_nothing_of_others(seed: int) -> None:
+    """SE-84: no nodes, no numbers and no names of queues out of view, but that one keeps the ask back."""
+    story = generate(seed, applications=8, asks=60, nodes=4)
+    direct = DirectPartitions(make, {config.name: make(config, 0) for config in queuefile.load(story.config).partitions})
+
+    def look(_: int) -> None:
+        for partition in direct.partitions.values():
+            state = partition.scheduler.state
+            for application in list(state.applications.values()):
+                sight = OnlyBelow(application.leaf.path)
+                for key in list(application.asks):
+                    found = finished(explain(partition.core, state, application.application_id, key, sight))
+                    assert found is not None
+                    assert not found.nodes
+                    assert all(sight.shows_queue(status.queue_name) for status in found.ahead)
+                    for level in found.levels:
+                        if level.queue_name and not sight.shows_queue(level.queue_name):
+                            assert level.code
+                            assert not level.used
+                            assert not level.max
+
+    run_directly(story, direct, Record(ignore), after=look)

@@ -1,0 +1,339 @@
+"""Explains one pending ask: the levels that it has to pass, the nodes that cannot take it, and what comes before it.
+
+The reason of a pending ask (AP-150) is one sentence about one level; here are all of them (AP-153). Nothing changes by it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+from msgspec import UNSET, structs
+
+from ykactor.core.inspection.explanation import AheadStatus, AskExplanation, LevelStatus
+from ykactor.core.messages.asks import Ask, Shape, order_of, shape_of
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.queueing.pending import PendingApplication
+from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.quota.headroom import Place as Limited
+from ykactor.core.quota.headroom import queue_shortage
+from ykactor.core.quota.limits import Tracker
+from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.ids import AllocationKey, ApplicationID
+from ykactor.core.values.parts import Steps
+from ykactor.core.values.resources import Resource, ahead, saturated
+from ykactor.core.values.resources import text as resource_text
+from ykactor.core.values.times import S_NS, utc_text
+from ykactor.core.waiting import reasons
+from ykactor.core.waiting.causes import PendingCauses, shortage_cause
+from ykactor.core.waiting.reasons import PendingCause, PendingCode
+
+#: What comes before an ask is named up to this number.
+AHEAD_MAX = 5
+#: Sibling queues with the same priority and share are compared pair by pair up to this number.
+_PAIRS_MAX = 100
+_ELSEWHERE, _OWN = "not the node that it requires", "reserved for it"
+
+_OF_APPLICATIONS = (PendingCode.FAILING, PendingCode.BACKOFF, PendingCode.ORDER, PendingCode.PLACEHOLDER)
+#: The rank of what waiting never changes.
+_NEVER = 0
+#: What binds first: a hold, what waiting never changes, the application, slots, limits, quotas, nodes, and the rest.
+_RANKS = {
+    PendingCode.HELD: -1,
+    PendingCode.NO_NODE: _NEVER,
+    PendingCode.UNKNOWN_NODE: _NEVER,
+    PendingCode.NOT_SELECTED: _NEVER,
+    PendingCode.TOO_LARGE: _NEVER,
+    PendingCode.FAILING: 1,
+    PendingCode.BACKOFF: 1,
+    PendingCode.ORDER: 1,
+    PendingCode.PLACEHOLDER: 1,
+    PendingCode.MAX_APPLICATIONS: 2,
+    PendingCode.LIMIT: 3,
+    PendingCode.QUOTA: 4,
+    PendingCode.LEFT_OUT: 5,
+    PendingCode.DRAINED: 5,
+    PendingCode.NODES: 5,
+    PendingCode.PREDICATE: 6,
+    PendingCode.RESERVED: 7,
+    PendingCode.PREEMPTING: 8,
+}
+
+
+class Sight(Protocol):
+    """The part of the state that a reader may see (``access.view.View``)."""
+
+    def reason(self, cause: PendingCause, wanted: Resource) -> str:
+        """The sentence of a cause for asks that want so much."""
+
+    def shows_queue(self, queue: str) -> bool:
+        """True if a queue is shown."""
+
+
+class Everything:
+    """The sight of a reader that is not limited."""
+
+    def reason(self, cause: PendingCause, _: Resource) -> str:
+        """The whole sentence."""
+        return cause.text
+
+    def shows_queue(self, _: str) -> bool:
+        """True."""
+        return True
+
+
+def first_ask(application: PendingApplication) -> AllocationKey | None:
+    """The ask of an application that comes first; None if none is pending."""
+    asks = (ask for ask, _ in application.asks.values())
+    first = min(asks, key=order_of, default=None)
+    return None if first is None else first.allocation_key
+
+
+def explain(
+    core: PartitionCore,
+    state: SchedulerState,
+    application_id: ApplicationID,
+    key: AllocationKey,
+    sight: Sight | None = None,
+) -> Steps[AskExplanation | None]:
+    """Explain a pending ask; None if it is not pending.
+
+    Args:
+        sight: of a limited reader, which sees no nodes, and of queues out of its view only which one keeps an ask back.
+
+    Cost: O(nodes + applications + queues), and sibling queues with the same share pair by pair, up to ``_PAIRS_MAX``.
+    """
+    application = state.applications.get(application_id)
+    if application is None or key not in application.asks:
+        return None
+    sees, causes = sight or Everything(), PendingCauses(state)
+    ask, leaf = application.asks[key][0], state.tree.leaf_of(application)
+    shape, cause = shape_of(ask), _cause(state, application, ask, causes)
+    levels = [
+        _shown(blocked, sees, ask)
+        for blocked in _levels(application, leaf, shape, cause, causes)
+        if blocked.cause is not None or not blocked.level.queue_name or sees.shows_queue(blocked.level.queue_name)
+    ]
+    binding = min(((_rank(level, ask), index) for index, level in enumerate(levels) if level.code), default=None)
+    nodes = yield from _nodes(state, shape, causes, is_reserving=key in application.reserving)
+    order = yield from _order_in_leaf(state, application)
+    queues = [found for found in (yield from _queues_ahead(state, leaf)) if sees.shows_queue(found.queue_name)]
+    ahead_of_it = [*queues, *(_application_ahead(other, application, leaf) for other in order.before)]
+    own = sum(1 for other, _ in application.asks.values() if order_of(other) < order_of(ask))
+    return AskExplanation(
+        partition_name=core.name,
+        application_id=application_id,
+        allocation_key=key,
+        user=application.who.user,
+        queue_name=leaf.path,
+        code=cause.code.value,
+        reason=sees.reason(cause, ask.resource),
+        creation_time=ask.created_ns,
+        priority=ask.priority,
+        resource=saturated(ask.resource),
+        position=sum(len(other.asks) for other in order.before) + own + 1,
+        waiting=sum(len(other.asks) for other in (*order.before, application, *order.behind)),
+        levels=levels,
+        binding=UNSET if binding is None else binding[1],
+        nodes=nodes if sight is None else UNSET,
+        ahead=ahead_of_it[:AHEAD_MAX],
+        ahead_count=len(ahead_of_it),
+    )
+
+
+def _cause(state: SchedulerState, application: PendingApplication, ask: Ask, causes: PendingCauses) -> PendingCause:
+    _, queue = application.asks[ask.allocation_key]
+    if ask.allocation_key in application.reserving:
+        return causes.of_reserved(state.reservations.of(ask))
+    return causes.of_held(application, ask) if queue is None else causes.of(application, queue)
+
+
+def _nodes(state: SchedulerState, shape: Shape, causes: PendingCauses, *, is_reserving: bool) -> Steps[dict[str, int]]:
+    """The number of nodes by what keeps them from taking the ask; one may be reserved for it."""
+    counts = Counter((yield from causes.count_nodes(shape)))
+    if is_reserving and counts[reasons.RESERVED_FOR_OTHERS]:
+        counts += Counter({reasons.RESERVED_FOR_OTHERS: -1, _OWN: 1})
+    if others := len(state.nodes.nodes) - sum(counts.values()):
+        counts[_ELSEWHERE] = others
+    return dict(counts)
+
+
+# ---- levels
+
+
+class _Blocked(NamedTuple):
+    """A level, and the cause if it has no room."""
+
+    level: LevelStatus
+    cause: PendingCause | None
+
+
+def _shown(blocked: _Blocked, sees: Sight, ask: Ask) -> LevelStatus:
+    """A level as a reader is shown it; the numbers of a queue out of its view are of others."""
+    level, cause = blocked
+    if cause is None:
+        return level
+    shown = structs.replace(level, code=cause.code.value, reason=sees.reason(cause, ask.resource))
+    is_seen = not level.queue_name or sees.shows_queue(level.queue_name)
+    return shown if is_seen else structs.replace(shown, used=UNSET, max=UNSET)
+
+
+def _levels(
+    application: PendingApplication, leaf: QueueNode, shape: Shape, cause: PendingCause, causes: PendingCauses
+) -> Iterator[_Blocked]:
+    for queue in reversed(leaf.path_up):
+        if queue.hold is not None:
+            text = reasons.held_with_queue(queue.hold, queue.path)
+            held = PendingCause(PendingCode.HELD, text, reasons.Place(queue_name=queue.path))
+            yield _Blocked(LevelStatus(queue_name=queue.path), held)
+        places: list[Limited] = [queue, *(tracker for tracker in application.trackers if tracker.path == queue.path)]
+        for place in places:
+            yield from _slots(application, place, shape)
+            if place is not queue or queue.parent is not None or shape[1] is None:  # root is not checked for a required node
+                yield from _amounts(place, shape)
+    own = LevelStatus(whose=f"application {application.application_id}")
+    if application.hold is not None:
+        yield _Blocked(own, PendingCause(PendingCode.HELD, reasons.held(application.hold)))
+    elif cause.code in _OF_APPLICATIONS:
+        yield _Blocked(own, cause)
+    if cause.code in (PendingCode.RESERVED, PendingCode.PREEMPTING):
+        yield _Blocked(LevelStatus(whose="reservation"), cause)
+        return
+    on_nodes = causes.nodes(shape)
+    yield _Blocked(LevelStatus(whose="nodes"), None if on_nodes.code is PendingCode.NEXT else on_nodes)
+
+
+def _slots(application: PendingApplication, place: Limited, shape: Shape) -> Iterator[_Blocked]:
+    """The running slots of a queue, a user or a group, if they are limited and the application has none yet."""
+    if place.max_applications and application.slots_needed():
+        lacks = place.lacks_slot(application.application_id)
+        yield _Blocked(_level(place, "", place.slots_used(), 1), shortage_cause(shape, (place, "")) if lacks else None)
+
+
+def _amounts(place: Limited, shape: Shape) -> Iterator[_Blocked]:
+    """The type of which a queue, a user or a group has least left, if it limits one that the ask wants."""
+    needs, limit = shape[0], place.max or {}
+    short = place.shortage(needs) if isinstance(place, Tracker) else (queue_shortage((place,), needs) or (place, None))[1]
+    left = [(limit[name] - place.allocated.get(name, 0) - wanted, name) for name, wanted in needs if name in limit]
+    if short is not None or left:
+        name = short or min(left)[1]
+        cause = None if short is None else shortage_cause(shape, (place, short))
+        yield _Blocked(_level(place, name, place.allocated.get(name, 0), dict(needs)[name]), cause)
+
+
+def _level(place: Limited, resource: str, used: int, wants: int) -> LevelStatus:
+    return LevelStatus(
+        queue_name=place.path,
+        whose=str(place.whose) if isinstance(place, Tracker) else "",
+        resource=resource,
+        used=used,
+        max=(place.max or {}).get(resource, 0) if resource else place.max_applications,
+        wants=wants,
+    )
+
+
+def _rank(level: LevelStatus, ask: Ask) -> int:
+    """The place of a level among those that keep an ask back: the lowest binds."""
+    code = PendingCode(level.code)
+    if code in (PendingCode.QUOTA, PendingCode.LIMIT) and isinstance(level.max, int) and level.queue_name != "root":
+        return _NEVER if ask.resource.get(level.resource, 0) > level.max else _RANKS[code]
+    return _RANKS[code]
+
+
+# ---- what comes before
+
+
+class _Order(NamedTuple):
+    """The other applications of a leaf with pending asks: those before one, in their order, and those behind."""
+
+    before: list[PendingApplication]
+    behind: list[PendingApplication]
+
+
+def _order_in_leaf(state: SchedulerState, application: PendingApplication) -> Steps[_Order]:
+    found, own = _Order([], []), application.sort_key
+    for other in state.applications.values():
+        yield 1
+        if other.leaf is application.leaf and other.asks and other is not application:
+            is_before = other.sort_key is not None and (own is None or other.sort_key < own)
+            (found.before if is_before else found.behind).append(other)
+    found.before.sort(key=lambda other: other.sort_key or ())
+    return found
+
+
+def _application_ahead(other: PendingApplication, application: PendingApplication, leaf: QueueNode) -> AheadStatus:
+    theirs, own = other.sort_key, application.sort_key
+    by, values = "state", (other.state.value, application.state.value)
+    if theirs is not None and own is not None:
+        names = [*(["usage"] if any(isinstance(part, tuple) for part in own) else []), "age", "arrival"]
+        names.insert(0 if leaf.config.properties.sort_by_priority else 1, "priority")
+        index = next(index for index, (one, another) in enumerate(zip(theirs, own, strict=True)) if one != another)
+        by = names[index]
+        values = _text(by, theirs[index]), _text(by, own[index])
+    return AheadStatus(queue_name=leaf.path, application_id=other.application_id, by=by, value=values[0], own=values[1])
+
+
+def _text(by: str, part: Any) -> str:
+    """A part of a sort key as text: the rank of a priority, shares of usage with the largest first, a Unix time, or a number."""
+    match by:
+        case "priority":
+            return str(-part)
+        case "usage":
+            return " ".join(f"{share:.6g}" for share in part)
+        case "age":
+            return f"{utc_text(part).removesuffix('Z')}.{part % S_NS:09}Z"
+        case _:
+            return str(part)
+
+
+def _queues_ahead(state: SchedulerState, leaf: QueueNode) -> Steps[list[AheadStatus]]:
+    """The sibling queues that come before the queues of a path, from root down."""
+    on_path = {queue.parent.path: queue for queue in leaf.path_up if queue.parent is not None}
+    siblings: dict[QueueNode, list[QueueNode]] = {queue: [] for queue in on_path.values()}
+    for other in state.tree.nodes.values():
+        yield 1
+        own = on_path.get(other.parent.path) if other.parent is not None else None
+        if own is not None and own is not other and other.priority is not None:
+            siblings[own].append(other)
+    found: list[AheadStatus] = []
+    for own in reversed(leaf.path_up):
+        for other in siblings.get(own, ()):
+            yield 1
+            if (status := _queue_ahead(other, own, siblings[own])) is not None:
+                found.append(status)
+    return found
+
+
+def _queue_ahead(other: QueueNode, own: QueueNode, siblings: list[QueueNode]) -> AheadStatus | None:
+    """The difference that lets a queue come before its sibling (PR-71); None if it comes behind."""
+    if own.priority is None:
+        return None
+    for by, theirs, ours, difference in _differences(other, own, siblings):
+        if difference:
+            is_before = difference < 0
+            return AheadStatus(queue_name=other.path, by=by, value=theirs, own=ours) if is_before else None
+    return None
+
+
+def _differences(
+    other: QueueNode, own: QueueNode, siblings: list[QueueNode]
+) -> Iterator[tuple[str, str, str, float]]:
+    """Differences of two queues, the one that decides first: name, both values, and a number below 0 if the first is before."""
+    assert own.parent is not None
+    by_priority = own.parent.config.properties.sort_by_priority
+    higher = (own.priority or 0) - (other.priority or 0)
+    priorities = "priority", str(other.priority), str(own.priority), higher
+    if by_priority:
+        yield priorities
+    yield "share", f"{other.share:.4g}", f"{own.share:.4g}", other.share - own.share
+    alike = [each for each in siblings if each.share == own.share and (not by_priority or each.priority == own.priority)]
+    more = 0 if len(alike) > _PAIRS_MAX else _with_more(other, [own, *alike]) - _with_more(own, alike)
+    yield "pending", resource_text(other.pending), resource_text(own.pending), more
+    yield priorities
+    yield "name", other.path, own.path, -1 if other.path < own.path else 1
+
+
+def _with_more(queue: QueueNode, others: list[QueueNode]) -> int:
+    """The number of queues with strictly more pending (PR-36)."""
+    return sum(1 for other in others if ahead(other.pending, queue.pending))

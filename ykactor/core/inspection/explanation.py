@@ -1,0 +1,79 @@
+"""The explanation of a pending ask (AP-153): the levels that it has to pass, nodes by reason, and what comes before it."""
+
+from __future__ import annotations
+
+from msgspec import UNSET, UnsetType, field
+
+from ykactor.core.inspection.shown import Shown
+from ykactor.core.values.resources import Resource
+
+
+class LevelStatus(Shown, frozen=True, kw_only=True):
+    """One level that an ask has to pass.
+
+    Attributes:
+        queue_name: of a queue, or of the limit of a user or group in it; "" of the application and the nodes.
+        whose: ``user bob``, ``application app-1`` or ``nodes``; "" of a queue.
+        resource: the type that is shortest there; "" of running applications, and where nothing is counted.
+        used, max: base units of it, or running applications; left out where nothing is counted.
+        wants: of one ask.
+        code: of AP-150, or "" if there is room.
+        reason: the sentence; "" if there is room.
+    """
+
+    queue_name: str = ""
+    whose: str = ""
+    resource: str = ""
+    used: int | UnsetType = UNSET
+    max: int | UnsetType = UNSET
+    wants: int | UnsetType = UNSET
+    code: str = ""
+    reason: str = ""
+
+
+class AheadStatus(Shown, frozen=True, kw_only=True):
+    """A queue or an application that comes before.
+
+    Attributes:
+        queue_name: the queue, or that of the application.
+        application_id: left out of a queue.
+        by: what decides: ``priority``, ``share``, ``pending``, ``usage``, ``age`` or ``name``.
+        value, own: its value, and that of the ask, as texts.
+    """
+
+    queue_name: str
+    application_id: str | UnsetType = field(name="applicationID", default=UNSET)
+    by: str
+    value: str
+    own: str
+
+
+class AskExplanation(Shown, frozen=True, kw_only=True):
+    """The explanation of a pending ask.
+
+    Attributes:
+        code, reason: those of AP-150.
+        position, waiting: its number among the asks that wait in its queue, from 1, and how many these are.
+        levels: from root to the nodes; those without a limit are left out.
+        binding: the index of the level that keeps it back first; left out if none does.
+        nodes: the number of nodes by what keeps them from taking it; their sum is the number of nodes.
+        ahead: the first of what comes before it, from root down; ``ahead_count`` is the number of all.
+    """
+
+    partition_name: str
+    application_id: str = field(name="applicationID")
+    allocation_key: str
+    user: str
+    queue_name: str
+    code: str
+    reason: str
+    creation_time: int
+    priority: int
+    resource: Resource
+    position: int
+    waiting: int
+    levels: list[LevelStatus]
+    binding: int | UnsetType = UNSET
+    nodes: dict[str, int] | UnsetType = UNSET
+    ahead: list[AheadStatus]
+    ahead_count: int

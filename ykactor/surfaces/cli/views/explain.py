@@ -1,0 +1,116 @@
+"""``ykactor explain``: why one ask waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import click
+from msgspec import UNSET, to_builtins
+
+from ykactor.client import explain
+from ykactor.core.inspection.explanation import AheadStatus, AskExplanation
+from ykactor.core.values.printable import printable
+from ykactor.core.values.quantities import quantity_text
+from ykactor.core.values.words import plural
+from ykactor.surfaces.cli import cells
+from ykactor.surfaces.cli.cells import NONE, NOT_SHOWN, time_text
+from ykactor.surfaces.cli.views.listing import Column, Printout, Row, table
+from ykactor.surfaces.cli.views.showing import Showing, showing_options
+from ykactor.wire.si import messages as si
+
+_APPLICATIONS = "applications"
+
+
+@click.command()
+@click.argument("ask", metavar="APP[/ASK]")
+@click.option("--partition", default="", metavar="NAME", help="The partition of the application.  [default: default]")
+@showing_options
+def command(ask: str, partition: str, showing: Showing) -> None:
+    """Explain why an ask waits; of an application its first one.
+
+    First the reason, as ykactor asks prints it. Then a row for each level that the ask has to pass, from root to the nodes: the
+    type of which it has least left (running applications count too), how much of it is in use, how much more the ask wants, and
+    how much too little that is; the level that keeps it back first is marked. Levels without a limit are left out. Then the nodes
+    by what keeps them from taking it, and what comes before it and why.
+    """
+    application_id, _, key = ask.partition("/")
+    showing.run_with(partial(explain, application_id=application_id, allocation_key=key, partition=partition), explained)
+
+
+def explained(answer: si.Explanation) -> Printout:
+    """The explanation, or what is known of a task that does not wait."""
+    found = answer.ask
+    if found is None:
+        return Printout({"status": answer.status}, [], lambda _: [printable(answer.status)])
+    name = f"{found.application_id}/{found.allocation_key}"
+    return Printout(to_builtins(found), [name], lambda _: _lines(found))
+
+
+def _lines(found: AskExplanation) -> Iterator[str]:
+    user = f" (user {found.user})" if found.user else ""
+    yield printable(
+        f"{found.allocation_key} of application {found.application_id}{user} waits in {found.queue_name} since "
+        f"{time_text(found.creation_time)}, number {found.position} of {found.waiting} there"
+    )
+    yield printable(f"wants {cells.resource(found.resource)}, priority {found.priority}")
+    yield printable(f"{found.code}: {found.reason}")
+    yield ""
+    rows = [{**to_builtins(level), "isBinding": index == found.binding} for index, level in enumerate(found.levels)]
+    yield from table(_COLUMNS, rows)
+    if found.nodes is not UNSET:
+        yield ""
+        yield printable(_nodes(found.nodes))
+    if found.ahead:
+        yield printable(f"ahead: {_ahead(found)}")
+
+
+def _nodes(nodes: dict[str, int]) -> str:
+    """``8 nodes: 5 too little vcore free, 2 drained, 1 has room``."""
+    counts = ", ".join(f"{count} {reason}" for reason, count in sorted(nodes.items(), key=lambda item: (-item[1], item[0])))
+    return f"{plural(sum(nodes.values()), 'node')}: {counts}" if counts else "0 nodes"
+
+
+def _ahead(found: AskExplanation) -> str:
+    """``root.ops (priority 10 before 0), app-3 (age ...) and 2 more``."""
+    named = ", ".join(map(_one_ahead, found.ahead))
+    more = found.ahead_count - len(found.ahead)
+    return f"{named} and {more} more" if more else named
+
+
+def _one_ahead(status: AheadStatus) -> str:
+    name = f"queue {status.queue_name}" if status.application_id is UNSET else f"application {status.application_id}"
+    return f"{name} ({status.by} {status.value} before {status.own})"
+
+
+# ---- levels
+
+
+def _place(row: Row) -> str:
+    return " in ".join(filter(None, (row.get("whose", ""), row.get("queueName", ""))))
+
+
+def _amount(key: str) -> Column:
+    def text(row: Row) -> str:
+        if key not in row:
+            return NOT_SHOWN if "wants" in row else NONE
+        return quantity_text(row["resource"], row[key]) if row.get("resource") else str(row[key])
+
+    return Column(key.upper(), text, is_number=True)
+
+
+def _short(row: Row) -> str:
+    """The amount that is missing."""
+    if not row.get("code") or "used" not in row:
+        return NONE
+    short = row["used"] + row["wants"] - row["max"]
+    return quantity_text(row["resource"], short) if row.get("resource") else str(short)
+
+
+_COLUMNS = [
+    Column("LEVEL", _place),
+    Column("TYPE", lambda row: row.get("resource") or (_APPLICATIONS if "wants" in row else NONE)),
+    *map(_amount, ("used", "max", "wants")),
+    Column("SHORT", _short, is_number=True),
+    Column("CODE", lambda row: f"{row['code']}  <- binding" if row["isBinding"] else row.get("code", "")),
+]
