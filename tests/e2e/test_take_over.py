@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import json
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -343,6 +345,30 @@ async def test_a_standby_that_comes_too_late_to_take_over(tmp_path: Path) -> Non
         assert newer.process.poll() is None
         refused = (await run_command("serve", "--state-dir", late, "--http", "none", expect=exit_codes.USAGE))[1]
         assert "found that this history goes on elsewhere, in term 1048577-" in refused
+
+
+async def test_a_standby_says_where_it_follows_and_that_it_ends(tmp_path: Path) -> None:
+    """The one of its addresses that has answered is named, and a take-over that ends it leaves a line."""
+    place = Place(tmp_path)
+    async with place.daemon(0), standby_of(",".join(reversed(place.urls)), place.directories[1]) as standby:
+        await standby.says(f"follows {place.urls[0]} in term 1-")
+        await standby.has(1)
+        await place.take_over()
+        await standby.says("ends with transaction ")
+
+
+async def test_a_standby_that_is_refused_leaves_nothing_behind(tmp_path: Path) -> None:
+    """The directory that it has made is gone again; one that was there stays."""
+    place, access = Place(tmp_path), tmp_path / "access.yaml"
+    identity = {"name": "ops", "roles": ["operator"], "proofs": [{"user": getpass.getuser()}]}
+    access.write_text(json.dumps({"identities": [identity]}))
+    arguments = ("replica", "--standby", "--state-dir", place.directories[1], "--url", place.urls[0])
+    async with place.daemon(0, "--access", str(access)):
+        for is_there in (False, True):
+            if is_there:
+                place.directories[1].mkdir(mode=0o700)
+            assert "NOT_PERMITTED" in (await run_command(*arguments, expect=exit_codes.FAILED))[1]
+            assert place.directories[1].exists() == is_there
 
 
 async def test_a_hand_over_without_a_daemon_takes_nothing_over(tmp_path: Path) -> None:

@@ -46,6 +46,18 @@ _NO_CLOSE_FRAME = 1006
 _REPLACED = (4001, 4006)
 
 
+class Connection(WebSocketConnection):
+    """A connection to the daemon.
+
+    Attributes
+    ----------
+    url : str
+        The address that has answered, if there were several.
+    """
+
+    url = ""
+
+
 @asynccontextmanager
 async def open_connection(
     url: str,
@@ -54,7 +66,7 @@ async def open_connection(
     login: Login | None = None,
     subprotocols: Sequence[str] = (),
     compresses: bool = False,
-) -> AsyncIterator[WebSocketConnection]:
+) -> AsyncIterator[Connection]:
     """Open a connection to the daemon, which is closed at the end.
 
     Parameters
@@ -96,7 +108,7 @@ async def open_connection(
 @asynccontextmanager
 async def _opened(
     url: str, path: str, login: Login, subprotocols: Sequence[str], compresses: bool
-) -> AsyncIterator[WebSocketConnection]:
+) -> AsyncIterator[Connection]:
     """A connection to one address, as of ``open_connection``."""
     failure: BaseException | None = None
     try:
@@ -105,7 +117,7 @@ async def _opened(
             stream = await open_stream(url, login)
         async with stream, trio.open_nursery() as nursery:
             extensions = [Deflate(MESSAGE_BYTES_MAX)] if compresses else []
-            connection = WebSocketConnection(
+            connection = Connection(
                 cast("trio.SocketStream", trio.StapledStream(_Whole(stream), _Timed(stream))),
                 ExtensibleConnection(ConnectionType.CLIENT, *extensions),
                 host=host_of(url),
@@ -116,6 +128,7 @@ async def _opened(
                 **_LIMITS,
             )
             connection._send_channel = _Waiting(connection._send_channel)  # type: ignore[assignment]
+            connection.url = url
             with trio.fail_after(CONNECT_S):
                 nursery.start_soon(_read, connection)
                 await connection._open_handshake.wait()

@@ -50,9 +50,21 @@ def locked(directory: Path, holder: Holder = "daemon") -> Iterator[None]:
 
 
 def standby_in(directory: Path) -> int | None:
-    """The process of the standby that holds a directory, or has been the last to; None if it was a daemon. Raises:  OSError."""
-    number, _, holder = (directory / "lock").read_text(errors="replace").partition("\n")
-    return int(number) if holder.startswith("standby") else None
+    """The process of the standby that holds a directory; None if it is a daemon.
+
+    Raises:  ProcessLookupError if the file names one that has it no more: the next one has not written its own yet. OSError.
+    """
+    lock = directory / "lock"
+    number, _, holder = lock.read_text(errors="replace").partition("\n")
+    if not holder.startswith("standby"):
+        return None
+    try:
+        held = {file.resolve() for file in Path(f"/proc/{int(number)}/fd").iterdir()}
+    except (FileNotFoundError, PermissionError):  # it has ended, or is another user's
+        held = set()
+    if lock.resolve() not in held:
+        raise ProcessLookupError(f"{lock}: process {int(number)} has it no more")
+    return int(number)
 
 
 def _refuse_foreign(directory: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -87,6 +88,8 @@ class FollowingJournal:
         tell: Callable[[str], None] = warn,
     ) -> None:
         self._daemon = daemon
+        #: The one of the addresses of the daemon that has answered.
+        self._address = daemon.url
         self._tell = tell
         self._login = Login(**daemon.login())
         self._incoming = directory / _INCOMING
@@ -129,7 +132,7 @@ class FollowingJournal:
         names, self._parts, self._copy_bytes = [MSGPACK.name], [], None
         await trio.to_thread.run_sync(partial(self._incoming.unlink, missing_ok=True))  # what came of a copy before
         async with open_connection(url, JOURNAL_PATH, login=self._login, subprotocols=names) as connection:
-            stream = MessageStream(connection, MSGPACK)
+            self._address, stream = connection.url, MessageStream(connection, MSGPACK)
             await stream.send_encoded(encode(self._journal.joining))
             while True:
                 data = await stream.receive()
@@ -137,6 +140,10 @@ class FollowingJournal:
                 if isinstance(message, Ended):
                     return
                 await self._handle(message, stream)
+
+    def tell_end(self) -> None:
+        """Tell that it ends, because somebody has told it to, such as a take-over."""
+        self._tell(f"ends with transaction {self.status.transaction} on the disk")
 
     async def take_over(self) -> None:
         """Let the daemon end in good order, and follow it to its end.
@@ -152,13 +159,13 @@ class FollowingJournal:
     async def _handle(self, message: ToStandby, stream: MessageStream) -> None:
         match message:
             case Refused(reason=reason):
-                raise click.ClickException(f"{self._daemon.url}: {reason}")
+                raise click.ClickException(f"{self._address}: {reason}")
             case Following(beginnings=beginnings, number=number):
                 self._asks_at = number if self._takes_over else None
                 await self._write(partial(self._journal.follow, beginnings, number))
                 self.status.term, self.status.connected = str(beginnings[-1].term), True
                 since = f"in term {self.status.term}, from transaction {self.status.transaction} on"
-                self._tell(f"follows {self._daemon.url} {since}")
+                self._tell(f"follows {self._address} {since}")
                 await self._ask(stream)
             case Copy(size=size):
                 self._tell(f"gets a copy of {plural(size, 'byte')}")
@@ -257,6 +264,7 @@ async def follow_until_signal(
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals, trio.CancelScope() as scope:
         async with alongside(report, partial(end, signals, scope)):
             await following.run()
+    following.tell_end()
     if signal.SIGINT in received:
         raise KeyboardInterrupt
 
@@ -267,6 +275,7 @@ def keep_standby(daemon: Destination, settings: StateSettings, every_s: float, *
     Raises:
         ClickException: the daemon refuses, or the directory cannot be used.
     """
+    is_new = not settings.directory.exists()
     prepare_state_dir(settings.directory)
 
     async def main() -> None:
@@ -280,6 +289,10 @@ def keep_standby(daemon: Destination, settings: StateSettings, every_s: float, *
             daemon.run(main)
     except JournalError as error:
         raise obstacle(error) from None
+    except click.ClickException:
+        if is_new and not journal.joining.beginnings:  # it was refused before it has got anything
+            shutil.rmtree(settings.directory, ignore_errors=True)
+        raise
     finally:
         output.close()
         errors.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import click
@@ -74,12 +74,15 @@ def _end_standby(directory: Path) -> None:
             with locked(directory, "standby"):
                 return
         except NotWrittenError:
-            process = standby_in(directory)
-            if process is None or time.monotonic() > until_s:
+            if time.monotonic() > until_s:
                 raise
-            if process != ended:
-                os.kill(process, signal.SIGTERM)
-                ended = process
+            with suppress(ProcessLookupError):  # it has ended, or the next one has not said yet who it is
+                process = standby_in(directory)
+                if process is None:
+                    raise
+                if process != ended:
+                    os.kill(process, signal.SIGTERM)
+                    ended = process
             time.sleep(LOOK_S)
 
 
