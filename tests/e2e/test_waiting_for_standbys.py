@@ -63,7 +63,7 @@ async def test_a_request_is_answered_when_the_standby_has_it(tmp_path: Path) -> 
 
 
 async def test_without_the_standby_nothing_is_acknowledged(tmp_path: Path) -> None:
-    """The resource manager is told why; when the standby is back, all of it is acknowledged."""
+    """The resource manager is told why, and health says so; when the standby is back, all of it is acknowledged."""
     both, told, answered = Both(tmp_path, "--standbys-wait", "0.1s"), trio.Event(), trio.Event()
     statuses: list[si.JournalStatus] = []
 
@@ -85,6 +85,8 @@ async def test_without_the_standby_nothing_is_acknowledged(tmp_path: Path) -> No
             assert statuses[0].writable is False
             assert "is on no standby, expected 1: none is connected" in statuses[0].reason
             assert not answered.is_set()
+            health = (await run_command("health", "--url", both.url, expect=exit_codes.FAILED))[0]
+            assert re.search(r"Standbys +failed .* tells nobody anything since 20.*: transaction .* is on no standby", health)
             async with both.standby():
                 await answered.wait()
         await daemon.wait_logged("journal_stalled")
