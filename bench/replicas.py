@@ -24,7 +24,7 @@ from bench.measures import Samples
 from bench.small_messages import Beside, Sending, nothing, place
 from bench.workloads import Workload
 from ykactor.client import follow
-from ykactor.client.connection import MessageStream, open_connection
+from ykactor.client.connection import SealedStream, open_connection
 from ykactor.surfaces.admission.slots import TURNS_PATH
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import MSGPACK
@@ -87,24 +87,18 @@ async def _cpu_us(replicated: Replicated, beside: Beside) -> float:
 async def _reader(seen: _Seen, url: str, _: int) -> AsyncIterator[None]:
     """A reader of the stream that has its base, and counts from now on."""
     async with open_connection(url, TURNS_PATH, subprotocols=[MSGPACK.name]) as connection, trio.open_nursery() as nursery:
-        stream = MessageStream(connection, MSGPACK)
-        await stream.send_encoded(encode(Wanted(0)))
-        while not any(isinstance(message, Base) for message in unpacked(await _received(stream))):
+        stream = SealedStream(connection)
+        await stream.send(encode(Wanted(0)))
+        while not any(isinstance(message, Base) for message in unpacked(await stream.receive())):
             pass
         nursery.start_soon(_count, stream, seen)
         yield
         nursery.cancel_scope.cancel()
 
 
-async def _count(stream: MessageStream, seen: _Seen) -> None:
+async def _count(stream: SealedStream, seen: _Seen) -> None:
     while True:
-        seen.bytes += len(await _received(stream))
-
-
-async def _received(stream: MessageStream) -> bytes:
-    data = await stream.receive()
-    assert isinstance(data, bytes), "the subprotocol is msgpack"
-    return data
+        seen.bytes += len(await stream.receive())
 
 
 @asynccontextmanager

@@ -95,7 +95,7 @@ class Wants:
     def __init__(self) -> None:
         self.sent: list[Wanted] = []
 
-    async def send_encoded(self, data: bytes) -> None:
+    async def send(self, data: bytes) -> None:
         self.sent.append(cast("Wanted", decode_of_replica(data)))
 
 

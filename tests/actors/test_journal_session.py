@@ -25,6 +25,7 @@ from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.sessions import journal_session as module
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.journal_session import JournalSession
+from ykactor.wire.seals import Seal
 
 FIRST = Beginning(Term(1, "a"), 1, 1, 1)
 TAKEN_OVER = Beginning(Term(GENERATION, "b"), 4, 1, 1)
@@ -34,7 +35,8 @@ class Peer:
     """A standby that sends some messages, and then nothing."""
 
     def __init__(self, *messages: ToDaemon, is_gone: bool = False) -> None:
-        self._messages = [encode(message) for message in messages]
+        seal, self._seal = Seal(), Seal()
+        self._messages = [seal.close(encode(message)) for message in messages]
         self._is_gone = is_gone
         self.sent: list[ToStandby] = []
         self.dropped = ""
@@ -48,7 +50,7 @@ class Peer:
     async def send_encoded(self, messages: list[bytes], _: object) -> None:
         if self._is_gone:
             raise ConnectionClosedError
-        self.sent += map(from_daemon, messages)
+        self.sent += map(from_daemon, map(self._seal.open, messages))
         if isinstance(self.sent[-1], Part):
             await self.take_part()
             if self.sent[-1].is_last:

@@ -20,7 +20,7 @@ class Daemon:
     def __init__(self) -> None:
         self.told: list[Refused] = []
 
-    async def send_encoded(self, data: bytes) -> None:
+    async def send(self, data: bytes) -> None:
         self.told.append(cast("Refused", decode_of_replica(data)))
 
 

@@ -23,6 +23,7 @@ from ykactor.journal.terms import Terms
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.turns_session import TurnsSession
+from ykactor.wire.seals import Seal
 from ykactor.wire.si.events import events
 from ykactor.wire.turns import EncodedTurns, Past, Refused, Wanted, encode, unpacked
 
@@ -39,6 +40,7 @@ class SlowPeer:
 
     def __init__(self, feed: FeedActor, goes_on_at: int) -> None:
         self.sent: list[Past] = []
+        self._seal = Seal()
         self._feed = feed
         self._goes_on_at = goes_on_at
 
@@ -47,7 +49,7 @@ class SlowPeer:
 
     async def send_encoded(self, messages: list[bytes], _: object) -> None:
         for message in messages:
-            self.sent += cast("list[Past]", unpacked(message))
+            self.sent += cast("list[Past]", unpacked(self._seal.open(message)))
         if self._feed.ring.sequence < self._goes_on_at:
             self._feed.ring.skip_to(self._goes_on_at)
 
@@ -70,7 +72,7 @@ class GonePeer:
     """A replica that says what it wants, and whose connection ends a second later."""
 
     async def receive(self) -> bytes:
-        return encode(Wanted(0))
+        return Seal().close(encode(Wanted(0)))
 
     async def send_encoded(self, *_: object) -> None:
         pass
@@ -107,13 +109,14 @@ class Refusing:
 
     def __init__(self, count: int) -> None:
         self._left = count
+        self._seal = Seal()
         self.told: list[tuple[float, str, Audited]] = []
 
     async def receive(self) -> bytes:
         if not self._left:
             raise ConnectionClosedError
         self._left -= 1
-        return encode(Refused("eve", "10.0.0.9:1", "reader", Act.CONNECT, "/ws/v1/config", "no", 7))
+        return self._seal.close(encode(Refused("eve", "10.0.0.9:1", "reader", Act.CONNECT, "/ws/v1/config", "no", 7)))
 
     async def refused_elsewhere(self, place: str, fact: Audited) -> None:
         self.told.append((trio.current_time(), place, fact))

@@ -18,7 +18,7 @@ from forked import Forked
 from trio_websocket import ConnectionClosed, WebSocketRequest, serve_websocket
 
 from ykactor.client import RequestRefused, connect
-from ykactor.client.connection import open_connection
+from ykactor.client.connection import SealedStream, open_connection
 from ykactor.client.login import Login
 from ykactor.client.resource_manager import ResourceManager
 from ykactor.surfaces.admission.slots import TURNS_PATH
@@ -26,6 +26,7 @@ from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.replica import _ending
 from ykactor.surfaces.replica.following import MismatchesError
 from ykactor.surfaces.replica.replica import OtherHistoryError
+from ykactor.wire.seals import Seal
 from ykactor.wire.si.codec import MSGPACK
 from ykactor.wire.turns import (
     Base,
@@ -128,26 +129,28 @@ async def test_only_replicas_get_turns(tmp_path: Path) -> None:
             async with open_connection(daemon.url, TURNS_PATH, login=Login(reader)):
                 pass
         async with open_connection(daemon.url, TURNS_PATH, login=Login(copy)) as connection:
-            received = unpacked(await connection.get_message())
+            stream = SealedStream(connection)
+            received = unpacked(await stream.receive())
             assert [type(message) for message in received] == [Hello]
-            await connection.send_message(encode(Wanted(0)))
+            await stream.send(encode(Wanted(0)))
             while not any(isinstance(message, Turn) for message in received):
-                received += unpacked(await connection.get_message())
+                received += unpacked(await stream.receive())
             known = [Configuration, Process]
             assert [kind for kind in map(type, received) if kind not in known] == [Hello, Past, Base, Turn]
 
 
-async def test_a_replica_says_what_it_wants(tmp_path: Path) -> None:
-    """Another message than ``Wanted`` ends the session."""
+@pytest.mark.parametrize(("message", "reason"), [(Seal().close(b"Turns!"), "expected Wanted"), (b"Turns!", "was damaged")])
+async def test_a_replica_says_what_it_wants(tmp_path: Path, message: bytes, reason: str) -> None:
+    """Another message than ``Wanted``, or one that is not as it was sent, ends the session."""
     async with real_daemon("--state-dir", tmp_path / "state") as daemon:
         async with open_connection(daemon.url, TURNS_PATH) as connection:
             await connection.get_message()
-            await connection.send_message(b"Turns!")
+            await connection.send_message(message)
             with pytest.raises(ConnectionClosed) as closed:
                 await connection.get_message()
     assert closed.value.reason is not None
     assert closed.value.reason.code == 1007
-    assert "expected Wanted" in str(closed.value.reason.reason)
+    assert reason in str(closed.value.reason.reason)
 
 
 async def test_signals_end_it(tmp_path: Path) -> None:

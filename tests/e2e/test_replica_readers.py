@@ -23,6 +23,7 @@ from ykactor.client.errors import Refused
 from ykactor.client.resource_manager import ResourceManager
 from ykactor.core.messages.states import PartitionState
 from ykactor.core.values.ids import PartitionName
+from ykactor.wire.seals import Seal
 from ykactor.wire.si import messages as si
 from ykactor.wire.turns import Configuration, Hello, Past, Process, encode, packed
 
@@ -345,7 +346,7 @@ async def test_no_answer_before_there_is_a_copy() -> None:
         connection = await request.accept(subprotocol=request.proposed_subprotocols[0])
         process = Process({PartitionName("default"): (PartitionState.ACTIVE, 1)}, None, [])
         told = [Hello(ykactor.__version__, [("1-aa", 1)], 1, 1), Past(1, []), process, Configuration("", "sum")]
-        await connection.send_message(packed([*map(encode, told)]))
+        await connection.send_message(Seal().close(packed([*map(encode, told)])))
         await trio.sleep_forever()
 
     async with trio.open_nursery() as nursery:

@@ -19,7 +19,7 @@ from daemon import RunningDaemon, application, asks, new_token, node, real_daemo
 from forked import Forked
 
 from ykactor.client import Disconnected, RequestRefused, connect
-from ykactor.client.connection import open_connection
+from ykactor.client.connection import SealedStream, open_connection
 from ykactor.client.login import Login
 from ykactor.client.resource_manager import ResourceManager
 from ykactor.journal import schema
@@ -231,10 +231,9 @@ async def test_only_replicas_get_the_journal(tmp_path: Path) -> None:
 async def answer(daemon: RunningDaemon, join: Join, token: str) -> object:
     """The answer of a daemon to the first message of a standby."""
     async with open_connection(daemon.url, JOURNAL_PATH, login=Login(token)) as connection:
-        await connection.send_message(encode(join))
-        data = await connection.get_message()
-        assert isinstance(data, bytes)
-        return from_daemon(data)
+        stream = SealedStream(connection)
+        await stream.send(encode(join))
+        return from_daemon(await stream.receive())
 
 
 async def test_a_standby_that_stands_still(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from ykactor.actors.clock import Clock
 from ykactor.actors.standbys import Standbys
 from ykactor.client import Disconnected, follow, keep_registered
 from ykactor.client.addresses import Addresses
-from ykactor.client.connection import open_connection
+from ykactor.client.connection import SealedStream, open_connection
 from ykactor.client.kept import KeptSession
 from ykactor.journal import schema
 from ykactor.journal.stream import HandOver, Join, encode
@@ -209,8 +209,9 @@ async def test_a_hand_over_to_a_standby_that_goes(tmp_path: Path) -> None:
     place = Place(tmp_path)
     async with place.daemon(0) as daemon:
         async with open_connection(place.urls[0], JOURNAL_PATH) as connection:
+            stream = SealedStream(connection)
             for message in (Join(schema.VERSION, 0, []), HandOver()):
-                await connection.send_message(encode(message))
+                await stream.send(encode(message))
         assert await daemon.process.wait() == exit_codes.TEMPORARY
         await daemon.wait_read()
         assert "the standby that was to take over has gone: start the daemon again" in daemon.noise

@@ -17,8 +17,9 @@ from ykactor.client.addresses import split_addresses
 from ykactor.client.errors import Disconnected, RequestRefused, SessionReplaced
 from ykactor.client.login import Login, tls_context
 from ykactor.wire.compression import Deflate, ExtensibleConnection
+from ykactor.wire.seals import DamagedError, Seal
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import ENCODINGS, JSON, TERM_HEADER, Encoding
+from ykactor.wire.si.codec import ENCODINGS, JSON, MSGPACK, TERM_HEADER, Encoding
 from ykactor.wire.sockets import UNIX, is_loopback, unix_path
 
 #: Called when the daemon cannot write its journal, and when it can again.
@@ -303,16 +304,6 @@ class MessageStream:
         except ConnectionClosed as closed:
             raise _closed(closed) from None
 
-    async def receive_all(self, size: int) -> list[str | bytes]:
-        """Wait for a message, and take those that have come after it, until they have ``size`` bytes together."""
-        messages = [await self.receive()]
-        left = size - len(messages[0])
-        with suppress(trio.WouldBlock, trio.EndOfChannel, trio.ClosedResourceError):
-            while left > 0:
-                messages.append(self._connection._recv_channel.receive_nowait())
-                left -= len(messages[-1])
-        return messages
-
     async def receive_response(self) -> si.Response:
         """The next message to a resource manager or an operator."""
         return self._encoding.decode_response(await self.receive())
@@ -323,6 +314,39 @@ class MessageStream:
         if isinstance(message, si.ErrorResponse):
             raise RequestRefused(message.code, message.message, message.path)
         return message
+
+
+class SealedStream:
+    """Sends and receives sealed messages (``wire.seals``) over a connection, which ends with one that is damaged."""
+
+    def __init__(self, connection: WebSocketConnection) -> None:
+        self._connection = connection
+        self._stream = MessageStream(connection, MSGPACK)
+        self._sent, self._received = Seal(), Seal()
+        self._sending = trio.Lock()
+
+    async def send(self, data: bytes) -> None:
+        async with self._sending:
+            await self._stream.send_encoded(self._sent.close(data))
+
+    async def receive(self) -> bytes:
+        return self._opened(await self._stream.receive())
+
+    async def receive_all(self, size: int) -> list[bytes]:
+        """Wait for a message, and take those that have come after it, until they have ``size`` bytes together."""
+        messages = [await self.receive()]
+        left = size - len(messages[0])
+        with suppress(trio.WouldBlock, trio.EndOfChannel, trio.ClosedResourceError):
+            while left > 0:
+                messages.append(self._opened(self._connection._recv_channel.receive_nowait()))
+                left -= len(messages[-1])
+        return messages
+
+    def _opened(self, sealed: str | bytes) -> bytes:
+        try:
+            return self._received.open(sealed)
+        except DamagedError as error:
+            raise Disconnected(f"found a message that cannot be read: {error}") from None
 
 
 @asynccontextmanager

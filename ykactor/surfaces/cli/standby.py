@@ -17,7 +17,7 @@ import trio
 from msgspec import Struct, to_builtins
 
 from ykactor.actors.clock import system_ns
-from ykactor.client.connection import MessageStream, alongside, open_connection
+from ykactor.client.connection import SealedStream, alongside, open_connection
 from ykactor.client.errors import Disconnected
 from ykactor.client.login import Login
 from ykactor.core.values.times import S_NS
@@ -132,8 +132,8 @@ class FollowingJournal:
         names, self._parts, self._copy_bytes = [MSGPACK.name], [], None
         await trio.to_thread.run_sync(partial(self._incoming.unlink, missing_ok=True))  # what came of a copy before
         async with open_connection(url, JOURNAL_PATH, login=self._login, subprotocols=names) as connection:
-            self._address, stream = connection.url, MessageStream(connection, MSGPACK)
-            await stream.send_encoded(encode(self._journal.joining))
+            self._address, stream = connection.url, SealedStream(connection)
+            await stream.send(encode(self._journal.joining))
             while True:
                 data = await stream.receive()
                 message = read_message(data)
@@ -156,7 +156,7 @@ class FollowingJournal:
         self._takes_over = True
         await self._follow()
 
-    async def _handle(self, message: ToStandby, stream: MessageStream) -> None:
+    async def _handle(self, message: ToStandby, stream: SealedStream) -> None:
         match message:
             case Refused(reason=reason):
                 raise click.ClickException(f"{self._address}: {reason}")
@@ -183,7 +183,7 @@ class FollowingJournal:
                     await self._take(b"".join(self._parts), stream)
                     self._parts.clear()
 
-    async def _take(self, data: bytes, stream: MessageStream) -> None:
+    async def _take(self, data: bytes, stream: SealedStream) -> None:
         """Write a transaction, and tell that it is on the disk."""
         try:
             transaction = Transaction.decode(data)
@@ -193,26 +193,26 @@ class FollowingJournal:
         self.status.lag_seconds = (system_ns() - int(transaction.log[1])) / S_NS
         await self._confirm(stream)
 
-    async def _take_in(self, stream: MessageStream) -> None:
+    async def _take_in(self, stream: SealedStream) -> None:
         """Take over the copy that was received, and tell that it is on the disk."""
         await self._write(partial(self._journal.take_in, self._incoming))
         await trio.to_thread.run_sync(self._incoming.unlink)
         self._copy_bytes = None
         await self._confirm(stream)
 
-    async def _confirm(self, stream: MessageStream) -> None:
+    async def _confirm(self, stream: SealedStream) -> None:
         self.status.transaction = self._journal.joining.number
-        await stream.send_encoded(encode(Durable(self.status.transaction)))
+        await stream.send(encode(Durable(self.status.transaction)))
         await self._ask(stream)
         if self._journal.needs_tidying:
             with suppress(NotWrittenError):  # the next transaction finds it out too
                 await trio.to_thread.run_sync(self._journal.tidy)
 
-    async def _ask(self, stream: MessageStream) -> None:
+    async def _ask(self, stream: SealedStream) -> None:
         """Ask the daemon to end as soon as it has little left to send: it ends in seconds, whatever was sent."""
         if self._asks_at is not None and self._journal.joining.number >= self._asks_at:
             self._asks_at = None
-            await stream.send_encoded(encode(HandOver()))
+            await stream.send(encode(HandOver()))
 
     async def _write(self, work: Callable[[], None]) -> None:
         """Do blocking work of the journal; while its disk is full, try it again and again."""
@@ -227,10 +227,10 @@ class FollowingJournal:
                 await trio.sleep(RETRY_S)
 
 
-def read_message(data: bytes | str) -> ToStandby:
+def read_message(data: bytes) -> ToStandby:
     """The message of a daemon. Raises:  UnreadableStreamError."""
     try:
-        return from_daemon(data.encode() if isinstance(data, str) else data)
+        return from_daemon(data)
     except msgspec.DecodeError as error:
         raise UnreadableStreamError(f"found a message that cannot be read: {error}") from None
 

@@ -12,7 +12,7 @@ import click
 
 from ykactor.actors.clock import system_ns
 from ykactor.client import Disconnected, RequestRefused
-from ykactor.client.connection import MessageStream, is_refused, open_connection
+from ykactor.client.connection import SealedStream, is_refused, open_connection
 from ykactor.client.login import Login
 from ykactor.journal import schema
 from ykactor.journal.errors import JournalError, NotWrittenError
@@ -125,8 +125,8 @@ async def _tell(daemon: Destination, joining: Join, directory: Path) -> str:
     login = Login(**daemon.login())
     try:
         async with open_connection(daemon.url, JOURNAL_PATH, login=login, subprotocols=[MSGPACK.name]) as connection:
-            stream = MessageStream(connection, MSGPACK)
-            await stream.send_encoded(encode(joining))
+            stream = SealedStream(connection)
+            await stream.send(encode(joining))
             answer = read_message(await stream.receive())
     except (Disconnected, RequestRefused, UnreadableStreamError, OSError) as error:
         return f"the daemon before was not told, keep it from being started: {_problem(daemon, error)}"

@@ -13,7 +13,7 @@ from ykactor.actors.clock import system_ns
 from ykactor.actors.commands import PastEvents, Publication
 from ykactor.actors.mailbox import Held
 from ykactor.actors.pauses import checkpoint, drive
-from ykactor.client.connection import MessageStream, open_connection
+from ykactor.client.connection import SealedStream, open_connection
 from ykactor.client.errors import Disconnected
 from ykactor.client.login import Login
 from ykactor.core.values.ids import PartitionName
@@ -121,17 +121,16 @@ class Following:
     async def _follow(self) -> None:
         """Follow the daemon over one connection."""
         async with open_connection(self._replica.url, TURNS_PATH, login=self._login, subprotocols=[MSGPACK.name]) as connection:
-            stream = MessageStream(connection, MSGPACK)
+            stream = SealedStream(connection)
             while True:
                 messages = list[TurnMessage]()
                 for data in await stream.receive_all(_TAKEN_BYTES):
-                    assert isinstance(data, bytes), "the subprotocol is msgpack"
                     is_large = len(data) > _LARGE_BYTES
                     messages += await trio.to_thread.run_sync(unpacked, data) if is_large else unpacked(data)
                 await self.handle(messages, stream)
                 await self._replica.refusals.send(stream)  # something comes each second
 
-    async def handle(self, messages: Sequence[TurnMessage], stream: MessageStream) -> None:
+    async def handle(self, messages: Sequence[TurnMessage], stream: SealedStream) -> None:
         """Handle what has come, in slices, between which copies may be read."""
         left = deque(messages)
         while left:
@@ -156,7 +155,7 @@ class Following:
             self._copies.add(copy)
         log_event(log, logging.INFO, "partition_copied", partition=base.partition, turn=copy.turns, bytes=len(base.state))
 
-    async def _handle(self, message: TurnMessage, stream: MessageStream) -> None:
+    async def _handle(self, message: TurnMessage, stream: SealedStream) -> None:
         match message:
             case Turn():
                 await self._run(message, stream)
@@ -177,14 +176,14 @@ class Following:
             case Hello():
                 await self._greet(message, stream)
 
-    async def _greet(self, hello: Hello, stream: MessageStream) -> None:
+    async def _greet(self, hello: Hello, stream: SealedStream) -> None:
         hello.check_version(self._replica.url)
         newest = await self._newest_event()
         self._replica.greet(hello)
         self.is_connected, self._pause_s = True, PAUSE_FIRST_S
         log_event(log, logging.INFO, "replica_connected", daemon=self._replica.url, term=hello.terms[-1][0])
         self._offered = self._copies.last_turns()
-        await stream.send_encoded(encode(Wanted(newest, copies=self._offered)))
+        await stream.send(encode(Wanted(newest, copies=self._offered)))
 
     def _keep(self, names: Container[PartitionName]) -> None:
         """The first answer of the daemon: these copies go on, and others begin anew."""
@@ -192,7 +191,7 @@ class Following:
             self._copies.keep(names)
             self._offered = None
 
-    async def _run(self, turn: Turn, stream: MessageStream) -> None:
+    async def _run(self, turn: Turn, stream: SealedStream) -> None:
         """Run a turn. One of a partition without a copy is of before the copy was lost: its events come again."""
         name = turn.partition
         copy = self._copies.of.get(name)
@@ -214,7 +213,7 @@ class Following:
         if decided.is_last:
             self._copies.end(name)
 
-    async def _on_mismatch(self, name: PartitionName, reason: str, stream: MessageStream) -> None:
+    async def _on_mismatch(self, name: PartitionName, reason: str, stream: SealedStream) -> None:
         """Ask for another base, and for the events of the turn.
 
         Raises:
@@ -226,7 +225,7 @@ class Following:
         self._mismatched.append(trio.current_time())
         if len(self._mismatched) == MISMATCHES_MAX and trio.current_time() - self._mismatched[0] < WITHIN_S:
             raise MismatchesError(f"{MISMATCHES_MAX} turns were decided otherwise within {WITHIN_S:g} s")
-        await stream.send_encoded(encode(Wanted(await self._newest_event(), name)))
+        await stream.send(encode(Wanted(await self._newest_event(), name)))
 
     async def _newest_event(self) -> int:
         """The number of the newest event, when the feed has what it was given."""

@@ -21,7 +21,7 @@ BURST_S = 10.0
 class Stream(Protocol):
     """A connection to the daemon."""
 
-    async def send_encoded(self, data: bytes) -> None: ...
+    async def send(self, data: bytes) -> None: ...
 
 
 class Refusals(AuditLog):
@@ -36,7 +36,7 @@ class Refusals(AuditLog):
         """Tell the daemon of refusals, as many as the pace allows now. One is lost if the connection ends meanwhile."""
         while self._kept and not self._pace.delay_s(1):
             self._pace.take(1)
-            await stream.send_encoded(encode(self._kept.popleft()))
+            await stream.send(encode(self._kept.popleft()))
 
     async def _tell(self, fact: Audited) -> None:
         await super()._tell(fact)

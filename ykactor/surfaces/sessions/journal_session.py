@@ -35,7 +35,7 @@ from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.files.state_dir import COPY_PREFIX
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.peer import STALLED, Peer
-from ykactor.wire.si.codec import MSGPACK
+from ykactor.surfaces.sessions.sealed import SealedPeer
 
 #: The code of the close frame for a message that should not have come (RFC 6455).
 _WRONG = 1002
@@ -57,6 +57,7 @@ class JournalSession:
 
     def __init__(self, peer: Peer, gateway: Gateway, standbys: Standbys, caller: Caller) -> None:
         self.peer = peer
+        self._sealed = SealedPeer(peer)
         self._caller = caller
         self._gateway = gateway
         self._standbys = standbys
@@ -65,7 +66,6 @@ class JournalSession:
         self._waiting = trio.CancelScope()
         self._is_stopping = False
         self._told = trio.Event()
-        peer.encoding = MSGPACK
 
     def stop(self) -> None:
         """Send what there is, and end when the standby has it."""
@@ -113,9 +113,9 @@ class JournalSession:
 
     async def _receive(self) -> ToDaemon | None:
         """The next message; None if it cannot be read."""
-        data = await self.peer.receive()
+        data = await self._sealed.receive()
         with suppress(msgspec.DecodeError):
-            return from_standby(data.encode() if isinstance(data, str) else data)
+            return from_standby(data)
         return None
 
     async def _listen(self, standby: Standby, session: trio.CancelScope) -> None:
@@ -152,7 +152,7 @@ class JournalSession:
                 break
             for data in transactions:
                 for part in parts(data):
-                    await self.peer.send_encoded([part], MSGPACK)
+                    await self._sealed.send(part)
             sent += len(transactions)
         if self._takes_over:
             self._gateway.handed_over()
@@ -199,4 +199,4 @@ class JournalSession:
                     raise _TooSlow
 
     async def _send(self, message: ToStandby) -> None:
-        await self.peer.send_encoded([encode(message)], MSGPACK)
+        await self._sealed.send(encode(message))

@@ -30,6 +30,7 @@ from ykactor.surfaces.log.logs import get_logger, log_event
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.missed_turns import MissedTurns, NotKeptError
 from ykactor.surfaces.sessions.peer import STALLED, Peer
+from ykactor.surfaces.sessions.sealed import INVALID, SealedPeer
 from ykactor.wire.history import HistoryError
 from ykactor.wire.si.codec import MSGPACK
 from ykactor.wire.si.messages import EventRecord
@@ -56,8 +57,6 @@ LOOK_S = 1.0
 #: So many refusals of a replica are audited in a second, after a pause as many as in so many seconds.
 REFUSALS_RATE = 10.0
 REFUSALS_BURST_S = 10.0
-#: The close code of a replica that sends what it may not (RFC 6455: "invalid data").
-_INVALID = 1007
 #: The close code when a what-if may try it again later.
 _LATER = 1013
 
@@ -72,6 +71,7 @@ class TurnsSession:
 
     def __init__(self, peer: Peer, gateway: Gateway, caller: Caller, audit: Audit) -> None:
         self.peer = peer
+        self._sealed = SealedPeer(peer)
         self._caller = caller
         self._audit = audit
         self._pace = TokenBucket(lambda: REFUSALS_RATE, REFUSALS_BURST_S)
@@ -82,7 +82,6 @@ class TurnsSession:
         self._wants_base = trio.Event()
         #: Around everything; cancelled by ``stop``.
         self._serving = trio.CancelScope()
-        peer.encoding = MSGPACK
 
     def stop(self) -> None:
         """Send no more turns."""
@@ -123,12 +122,12 @@ class TurnsSession:
 
     async def _message(self) -> Wanted | Refused:
         try:
-            return decode_of_replica(await self.peer.receive())
+            return decode_of_replica(await self._sealed.receive())
         except UnreadableTurnsError as error:
             raise await self._dropped(str(error)) from None
 
     async def _dropped(self, reason: str) -> ConnectionClosedError:
-        await self.peer.drop(_INVALID, reason)
+        await self.peer.drop(INVALID, reason)
         return ConnectionClosedError()
 
     async def _audited(self, told: Refused) -> None:
@@ -237,7 +236,7 @@ class TurnsSession:
             await self._send_now(messages)
 
     async def _send_now(self, messages: list[bytes]) -> None:
-        await _send(self.peer, messages)
+        await self._sealed.send(await _packed(messages))
 
 
 class BasesSession:
@@ -311,6 +310,9 @@ def _process(gateway: ReadGateway) -> Process:
 
 
 async def _send(peer: Peer, messages: list[bytes]) -> None:
+    await peer.send_encoded([await _packed(messages)], MSGPACK)
+
+
+async def _packed(messages: list[bytes]) -> bytes:
     is_large = sum(map(len, messages)) > _LARGE_BYTES
-    data = await trio.to_thread.run_sync(packed, messages) if is_large else packed(messages)
-    await peer.send_encoded([data], MSGPACK)
+    return await trio.to_thread.run_sync(packed, messages) if is_large else packed(messages)
