@@ -16,7 +16,7 @@ from ykactor.access.model import Role
 from ykactor.access.permissions import TABLE
 from ykactor.surfaces.admission.access_control import AccessControl
 from ykactor.surfaces.admission.caller import Admit, Caller
-from ykactor.surfaces.admission.slots import JOURNAL_PATH, SESSION_ROLES, TURNS_PATH
+from ykactor.surfaces.admission.slots import JOURNAL_PATH, SESSION_ROLES
 from ykactor.surfaces.sessions.websocket import RequestHead
 
 UNKNOWN = "yk_" + "u" * 43
@@ -163,7 +163,7 @@ async def test_two_bearers(headers: tuple[str, ...], is_let_in: bool) -> None:
 async def test_without_an_access_file(path: str, headers: tuple[str, ...]) -> None:
     """SE-1: everybody is let in by every path, whatever is shown; but without a journal nothing is recorded (SE-100)."""
     async with running_daemon() as daemon:
-        assert status_of(await response(daemon, *headers, path=path)) == (503 if path in (TURNS_PATH, JOURNAL_PATH) else 101)
+        assert status_of(await response(daemon, *headers, path=path)) == (503 if path == JOURNAL_PATH else 101)
 
 
 async def test_who_is_let_in_learns_more() -> None:
