@@ -9,20 +9,23 @@ from typing import Any, cast
 
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from ykactor.access.model import Identity, Role
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.journal import History
+from ykactor.actors.mailbox import Mailbox
+from ykactor.actors.partition import Standing
 from ykactor.actors.turn_stream import TurnStream
 from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import Audited
+from ykactor.core.messages.states import PartitionState
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import PART_MAX
 from ykactor.journal.terms import Terms
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
-from ykactor.surfaces.sessions.turns_session import TurnsSession
+from ykactor.surfaces.sessions.turns_session import BasesSession, TurnsSession, bases_queue
 from ykactor.wire.seals import Seal
 from ykactor.wire.si.events import events
 from ykactor.wire.turns import EncodedTurns, Past, Refused, Wanted, encode, unpacked
@@ -133,3 +136,55 @@ async def test_a_replica_that_refuses_very_often(autojump_clock: MockClock) -> N
     assert 9.5 < at_s[-1] < 10.5
     _, place, fact = refusing.told[0]
     assert (place, fact.who, fact.times) == ("at the replica copy from 10.0.0.2:4711", "eve", 7)
+
+
+class Askers:
+    """What-ifs, and the daemon that they ask, whose partition has a base of 30 MB."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[str, float]] = []
+        self._queue = bases_queue()
+        self._inbox: Mailbox[Any] = Mailbox("partition default", 10)
+        feed = SimpleNamespace(published=self._published, journal=None, stalling=None)
+        self._gateway = SimpleNamespace(
+            partitions={DEFAULT: self._inbox},
+            feed=feed,
+            standing=lambda _: Standing(PartitionState.ACTIVE, 0),
+            registration=None,
+            standbys_status=None,
+            health=SimpleNamespace(problems=list, surroundings=list),
+            terms=Terms.first(),
+            started_ns=0,
+            now_ns=lambda: 0,
+        )
+
+    async def _published(self, _: PartitionName) -> None:
+        pass
+
+    async def serve(self) -> None:
+        while True:
+            (await self._inbox.get()).done(bytes(30_000_000))
+
+    async def ask(self, name: str) -> None:
+        peer = SimpleNamespace(settle=lambda: None, connected=nullcontext, send_encoded=self._sent)
+        await BasesSession(cast("Any", peer), cast("Any", self._gateway), name, self._queue).run()
+        self.got.append((name, trio.current_time()))
+
+    async def _sent(self, *_: object) -> None:
+        pass
+
+
+async def test_bases_have_a_pace_and_callers_have_turns(autojump_clock: MockClock, nursery: trio.Nursery) -> None:
+    """SE-100: who asks for them without end takes little time of the daemon, and nobody who asks once waits for all that."""
+    askers, began_s = Askers(), trio.current_time()
+    nursery.start_soon(askers.serve)
+    async with trio.open_nursery() as asking:
+        for _ in range(6):
+            asking.start_soon(askers.ask, "eve")
+        await wait_all_tasks_blocked()
+        asking.start_soon(askers.ask, "alice")
+    at_s = [at_s - began_s for _, at_s in askers.got]
+    assert at_s[2] < 1
+    assert 299 < at_s[3] < 301
+    assert at_s[-1] > 3 * 299
+    assert [name for name, _ in askers.got].index("alice") <= 4

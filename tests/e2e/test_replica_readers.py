@@ -23,6 +23,7 @@ from ykactor.client.errors import Refused
 from ykactor.client.resource_manager import ResourceManager
 from ykactor.core.messages.states import PartitionState
 from ykactor.core.values.ids import PartitionName
+from ykactor.surfaces.cli import exit_codes
 from ykactor.wire.seals import Seal
 from ykactor.wire.si import messages as si
 from ykactor.wire.turns import Configuration, Hello, Past, Process, encode, packed
@@ -365,3 +366,43 @@ async def test_no_answer_before_there_is_a_copy() -> None:
                 async with follow(replica.url, from_="snapshot") as follower:
                     await follower.__anext__()
         nursery.cancel_scope.cancel()
+
+
+async def test_a_connection_that_is_lost_before_the_daemon_has_told_everything() -> None:
+    """The replica tries again: it knows that a daemon is there; only a first connection that fails ends it."""
+    connections = 0
+
+    async def greet(request: WebSocketRequest) -> None:
+        nonlocal connections
+        connections += 1
+        connection, seal = await request.accept(subprotocol=request.proposed_subprotocols[0]), Seal()
+        process = Process({PartitionName("default"): (PartitionState.ACTIVE, 1)}, None, [])
+        await connection.send_message(seal.close(packed([encode(Hello(ykactor.__version__, [("1-aa", 1)], 1, 1))])))
+        await connection.get_message()
+        if connections < 3:
+            await connection.aclose()
+            return
+        await connection.send_message(seal.close(packed([*map(encode, [Past(1, []), process, Configuration("", "sum")])])))
+        await trio.sleep_forever()
+
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(partial(serve_websocket, greet, "127.0.0.1", 0, None))
+        async with running_replica(f"ws://127.0.0.1:{server.port}") as replica:
+            assert connections == 3
+            assert len(replica.logged("replica_disconnected")) == 2
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_revoked_token_ends_a_replica(tmp_path: Path) -> None:
+    """A replica that may be told nothing any more shows nothing of before either."""
+    access, proof = tmp_path / "access.yaml", tmp_path / "token"
+    access.write_text(ACCESS)
+    access.chmod(0o600)
+    proof.write_text(new_token("copy", access))
+    proof.chmod(0o600)
+    async with real_daemon("--access", access) as daemon:
+        async with running_replica(daemon.url, "--token-file", proof) as replica:
+            (tmp_path / "tokens.json").unlink()
+            daemon.process.send_signal(signal.SIGHUP)
+            with trio.fail_after(30):
+                assert await replica.process.wait() == exit_codes.FAILED

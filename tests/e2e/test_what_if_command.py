@@ -164,6 +164,16 @@ async def test_a_configuration_that_is_refused(tmp_path: Path) -> None:
     assert "root.a" in errors
 
 
+@pytest.mark.parametrize("option", [("--url", "ws://127.0.0.1:1"), ("--insecure",)])
+async def test_a_state_that_is_read_is_asked_of_nobody(tmp_path: Path, option: tuple[str, ...]) -> None:
+    """An option about a daemon would have no effect with --on, and who gives it may mean another state; a variable may be set."""
+    (tmp_path / "queues.yaml").write_text(QUEUES)
+    command = partial(run_command, "what-if", "--on", tmp_path, "--config", tmp_path / "queues.yaml")
+    assert f"found {option[0]} with --on, expected one of them" in (await command(*option, expect=exit_codes.USAGE))[1]
+    errors = (await command(environment={"YKACTOR_URL": "ws://127.0.0.1:1"}, expect=exit_codes.FAILED))[1]
+    assert "found no journal.db" in errors
+
+
 async def test_only_a_daemon_hears_resource_managers(tmp_path: Path) -> None:
     """The messages of operators in a scenario are played by what-if and simulate; submit names the first, and sends nothing."""
     (tmp_path / "more.yaml").write_text(SCENARIO)

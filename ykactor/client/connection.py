@@ -33,10 +33,9 @@ CLOSE_S = 2.0
 SILENT_S = 90.0
 #: The largest message: a snapshot is a single message, and that of a large cluster is large.
 MESSAGE_BYTES_MAX = 2**28
-#: The number of unread messages after which no more are received, and TCP back pressure stops the daemon.
-WAITING_MAX = 10_000
-#: The same of paths with large messages.
-_WAITING_OF = {"/v1/journal": 16}
+#: The number of unread messages after which no more are received, and TCP back pressure stops the daemon; and their bytes, but
+#: for one message.
+WAITING_MAX, WAITING_BYTES_MAX = 10_000, 2**26
 _LIMITS = {"max_message_size": MESSAGE_BYTES_MAX, "receive_buffer_size": 2**16}
 
 #: The codes of refusals that trying again does not change, by the HTTP status.
@@ -125,10 +124,11 @@ async def _opened(
                 path=path,
                 client_subprotocols=subprotocols,
                 client_extra_headers=login.headers,
-                message_queue_size=_WAITING_OF.get(path, WAITING_MAX),
+                message_queue_size=WAITING_MAX,
                 **_LIMITS,
             )
-            connection._send_channel = _Waiting(connection._send_channel)  # type: ignore[assignment]
+            unread = _Unread(connection._send_channel, connection._recv_channel)
+            connection._send_channel, connection._recv_channel = unread, _Taken(unread)  # type: ignore[assignment]
             connection.url = url
             with trio.fail_after(CONNECT_S):
                 nursery.start_soon(_read, connection)
@@ -182,20 +182,61 @@ class _Timed(trio.abc.ReceiveStream):
         await self._stream.aclose()
 
 
-class _Waiting(trio.abc.SendChannel[str | bytes]):
-    """The messages that wait to be read. To add one is no checkpoint while there is room: many may have come at once."""
+class _Unread(trio.abc.SendChannel[str | bytes]):
+    """The messages that wait to be read. To add one is no checkpoint while there is room: many may have come at once.
 
-    def __init__(self, channel: trio.MemorySendChannel[str | bytes]) -> None:
+    Attributes:
+        taken: where they are read from, by ``_Taken``.
+    """
+
+    def __init__(self, channel: trio.MemorySendChannel[str | bytes], taken: trio.MemoryReceiveChannel[str | bytes]) -> None:
+        self.taken = taken
         self._channel = channel
+        self._bytes = 0
+        #: Whether they are read no more: then the channel refuses another one.
+        self._is_over = False
+        self._has_room = trio.lowlevel.ParkingLot()
 
     async def send(self, value: str | bytes) -> None:
+        while self._bytes > WAITING_BYTES_MAX and not self._is_over:
+            await self._has_room.park()
+        self._bytes += len(value)
         try:
             self._channel.send_nowait(value)
         except trio.WouldBlock:
             await self._channel.send(value)
 
+    def take(self, value: str | bytes) -> str | bytes:
+        """Note that a message was read."""
+        self._bytes -= len(value)
+        self._has_room.unpark_all()
+        return value
+
+    def end(self) -> None:
+        """Note that no message is read any more."""
+        self._is_over = True
+        self._has_room.unpark_all()
+
     async def aclose(self) -> None:
         await self._channel.aclose()
+
+
+class _Taken(trio.abc.ReceiveChannel[str | bytes]):
+    """The other end of ``_Unread``."""
+
+    def __init__(self, unread: _Unread) -> None:
+        self._unread = unread
+
+    async def receive(self) -> str | bytes:
+        return self._unread.take(await self._unread.taken.receive())
+
+    def receive_nowait(self) -> str | bytes:
+        """The next message; raises as that of trio."""
+        return self._unread.take(self._unread.taken.receive_nowait())
+
+    async def aclose(self) -> None:
+        self._unread.end()
+        await self._unread.taken.aclose()
 
 
 async def _read(connection: WebSocketConnection) -> None:

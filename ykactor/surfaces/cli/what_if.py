@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 from msgspec import structs, to_builtins
 
 from ykactor.actors.clock import system_ns
@@ -81,6 +82,8 @@ def command(
     """
     if scenario is None and config_file is None:
         raise click.UsageError("found neither SCENARIO nor --config, expected a change")
+    if journal is not None:
+        _check_asks_nobody()
     change = _change(scenario, config_file)
     if seconds is not None:
         change = structs.replace(change, until=seconds)
@@ -94,6 +97,15 @@ def command(
         say_lines(indented(to_builtins(comparison)))
     else:
         write(_lines(journal or daemon.url, comparison))
+
+
+def _check_asks_nobody() -> None:
+    """Refuse options about a daemon beside --on, which asks none; those of the environment are for all commands."""
+    context = click.get_current_context()
+    for name in Destination.__struct_fields__:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = f"--{name.replace('_', '-')}"
+            raise click.UsageError(f"found {option} with --on, expected one of them: --on asks no daemon")
 
 
 def _change(file: Path | None, config_file: str | None) -> Scenario:

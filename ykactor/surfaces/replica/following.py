@@ -82,6 +82,8 @@ class Following:
         self._copies = replica.copies
         self._feed = replica.feed
         self._login = login
+        #: Whether there was ever a connection: without one the address may be wrong.
+        self._has_met = False
         #: The copies of which the daemon has not said yet whether they go on; None when it has.
         self._offered: dict[PartitionName, LastTurn] | None = None
         #: The times of the newest mismatches.
@@ -97,7 +99,7 @@ class Following:
         """Follow the daemon until cancelled.
 
         Raises:
-            Disconnected: there was no connection yet. RequestRefused: the daemon does not let this one in.
+            Disconnected: there was no connection yet. RequestRefused: the daemon does not let this one in, or no longer.
             OtherVersionError, OtherHistoryError, MismatchesError: see there.
             UnreadableTurnsError, UnreadableCauseError, HistoryError, UnreadableRowError, DamagedStateError: what comes is
                 damaged, or of a later version.
@@ -106,7 +108,7 @@ class Following:
             try:
                 await self._follow()
             except Disconnected as lost:
-                if not self._replica.is_known.is_set():
+                if not self._has_met:
                     raise
                 self._lose(str(lost))
             await trio.sleep(self._pause_s * random.uniform(0.5, 1))
@@ -180,7 +182,7 @@ class Following:
         hello.check_version(self._replica.url)
         newest = await self._newest_event()
         self._replica.greet(hello)
-        self.is_connected, self._pause_s = True, PAUSE_FIRST_S
+        self.is_connected, self._has_met, self._pause_s = True, True, PAUSE_FIRST_S
         log_event(log, logging.INFO, "replica_connected", daemon=self._replica.url, term=hello.terms[-1][0])
         self._offered = self._copies.last_turns()
         await stream.send(encode(Wanted(newest, copies=self._offered)))

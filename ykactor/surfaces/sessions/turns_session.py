@@ -25,7 +25,7 @@ from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
 from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.admission.caller import Caller
-from ykactor.surfaces.admission.pacing import TokenBucket
+from ykactor.surfaces.admission.pacing import FairQueue, TokenBucket
 from ykactor.surfaces.log.logs import get_logger, log_event
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.missed_turns import MissedTurns, NotKeptError
@@ -57,6 +57,9 @@ LOOK_S = 1.0
 #: So many refusals of a replica are audited in a second, after a pause as many as in so many seconds.
 REFUSALS_RATE = 10.0
 REFUSALS_BURST_S = 10.0
+#: Bytes of bases that are made for what-ifs in a second, about 0.5 % of the time; after a pause as many as in so many seconds.
+BASES_RATE = 100_000.0
+BASES_BURST_S = 600.0
 #: The close code when a what-if may try it again later.
 _LATER = 1013
 
@@ -243,13 +246,15 @@ class BasesSession:
     """Sends the state of each partition once, between two of its turns, and ends (SE-100).
 
     Args:
-        one_at_a_time: held while a base is made and sent: it may have 40 MB.
+        holder: of its slot.
+        queue: of those that are sent bases, one at a time: a base may have 40 MB (``bases_queue``).
     """
 
-    def __init__(self, peer: Peer, gateway: ReadGateway, one_at_a_time: trio.Lock) -> None:
+    def __init__(self, peer: Peer, gateway: ReadGateway, holder: str, queue: FairQueue) -> None:
         self.peer = peer
         self._gateway = gateway
-        self._one_at_a_time = one_at_a_time
+        self._holder = holder
+        self._queue = queue
         #: Around everything; cancelled by ``stop``.
         self._serving = trio.CancelScope()
         peer.encoding = MSGPACK
@@ -265,14 +270,12 @@ class BasesSession:
             process = _process(self._gateway)
             await _send(self.peer, [encode(_hello(self._gateway)), encode(process)])
             for name in process.partitions:
-                with self.peer.connected():
-                    await self._one_at_a_time.acquire()
                 try:
-                    await self._send_base(PartitionName(name))
+                    with self.peer.connected():
+                        async with self._queue.entry(self._holder), self._queue.first():
+                            await self._send_base(PartitionName(name))
                 except (trio.ClosedResourceError, trio.BrokenResourceError):
                     await self.peer.drop(_LATER, f"partition {name} does not run at the moment")
-                finally:
-                    self._one_at_a_time.release()
 
     async def _send_base(self, name: PartitionName) -> None:
         """Send the state of a partition, when all that has led to it is durable.
@@ -283,12 +286,17 @@ class BasesSession:
         feed, inbox = self._gateway.feed, self._gateway.partitions.get(name)
         if inbox is None:
             raise trio.ClosedResourceError
-        with self.peer.connected():
-            base: bytes = await read_partition(inbox, lambda core, state, _: encode_base(core, state))
-            await feed.published(name)
-            if feed.journal is not None:
-                await feed.journal.flushed()
+        base: bytes = await read_partition(inbox, lambda core, state, _: encode_base(core, state))
+        self._queue.bucket.take(len(base))
+        await feed.published(name)
+        if feed.journal is not None:
+            await feed.journal.flushed()
         await _send(self.peer, [encode(Base(name, base))])
+
+
+def bases_queue() -> FairQueue:
+    """The queue of all that are sent bases: these take 0.5 % of the time of the daemon, and more after a pause."""
+    return FairQueue(TokenBucket(lambda: BASES_RATE, BASES_BURST_S))
 
 
 def _hello(gateway: ReadGateway) -> Hello:

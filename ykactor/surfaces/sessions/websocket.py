@@ -50,7 +50,7 @@ from ykactor.surfaces.sessions.journal_session import JournalSession
 from ykactor.surfaces.sessions.operator_session import OperatorSession
 from ykactor.surfaces.sessions.peer import Limits, Peer
 from ykactor.surfaces.sessions.rm_session import ResourceManagerSession
-from ykactor.surfaces.sessions.turns_session import BasesSession, TurnsSession
+from ykactor.surfaces.sessions.turns_session import BasesSession, TurnsSession, bases_queue
 from ykactor.wire.compression import Deflate
 from ykactor.wire.si.codec import ENCODINGS, JSON, TERM_HEADER
 
@@ -167,8 +167,7 @@ class _Server:
         self._counts = counts
         self._stopping = stopping
         self._formats = event_formats()
-        #: Held by the session that makes and sends a base.
-        self._bases = trio.Lock()
+        self._bases = bases_queue()
 
     async def serve(self, accepted: AcceptedConnection) -> None:
         """Serve one connection until its session has ended."""
@@ -250,7 +249,7 @@ class _Server:
             nursery.start_soon(connection.run)
             peer = Peer(frames, connection, encoding or JSON, sends, self._limits)
             if head.path == BASES_PATH:
-                return BasesSession(peer, self._gateway, self._bases)
+                return BasesSession(peer, self._gateway, caller.holder, self._bases)
             if head.path != FEED_PATH:
                 assert self.acting is not None, "the handshake was refused"
                 return self.acting.session(head.path, peer, caller)
