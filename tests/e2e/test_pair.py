@@ -243,6 +243,26 @@ async def test_the_lock_itself_fails(tmp_path: Path) -> None:
     site.told.check(10)
 
 
+async def test_the_leader_fails_with_what_nobody_was_told(tmp_path: Path) -> None:
+    """The journal is no beginning of that of the next one, so it is kept beside, and an empty directory follows."""
+    async with site_of(tmp_path) as site:
+        site.two.is_off = True
+        await site.two.stop()
+        site.rm.send(asks(*(f"t{number}" for number in range(5, 10)), of="app-1", vcore=10))
+        await site.one.says("journal_stalled")
+        site.one.is_off = True
+        site.one.signal(signal.SIGKILL)
+        await site.one.until(lambda: site.one.ended)
+        site.two.turn_on()
+        await site.two.says("begins term 1048576-")
+        await site.two.says("waits_for_standbys")
+        site.one.turn_on()
+        await site.told.has(10)
+        assert site.one.ended[1] == exit_codes.TEMPORARY
+        assert (site.one.directory.with_name("one.refused") / "journal.db").exists()
+    site.told.check(10)
+
+
 async def test_an_empty_directory_never_leads(tmp_path: Path) -> None:
     """A machine with a new disk waits until it has followed, also if it is alone. Both are ended in good order before."""
     async with site_of(tmp_path) as site:

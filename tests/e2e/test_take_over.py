@@ -77,6 +77,8 @@ class Told:
         async with follow(self._url, from_=0) as messages:
             task_status.started()
             async for message in messages:
+                if isinstance(message, si.JournalStatus):
+                    continue
                 assert isinstance(message, si.EventRecord), message
                 self.events.append(message.sequence)
                 self._wake()
