@@ -148,7 +148,7 @@ async def test_what_needs_no_proof() -> None:
     async with rest_daemon(admit=control_of().admit) as rest:
         for path in ("/livez", "/readyz", "/openapi.json"):
             assert (await rest.ask(path)).status == 200
-        assert (await rest.ask("/ws/v1/clusters", "OPTIONS")).headers["access-control-allow-headers"].endswith("Authorization")
+        assert "Authorization" in (await rest.ask("/ws/v1/clusters", "OPTIONS")).headers["access-control-allow-headers"]
 
 
 async def test_who_is_refused_is_not_reviewed(caplog: pytest.LogCaptureFixture) -> None:

@@ -33,6 +33,8 @@ MISSING = {
     "serve": ["--config", "{missing}"],
     "check-config": ["{missing}"],
     "simulate": ["{missing}"],
+    "test": ["{missing}"],
+    "config": ["plan", "{missing}"],
     "submit": ["{missing}"],
     "convert": ["openb", "{missing}", "{missing}"],
     "access": ["check", "{missing}"],
@@ -58,7 +60,7 @@ MISSING_STATE = {
     "take-over": ["--state-dir", "{missing}"],
 }
 ACTS = {"drain", "undrain", "cancel", "hold", "release", "priority", "move"}
-WITHOUT_FILES = {"demo", "rm", "rule", "follow", "replica", "man", "local", "run", "jobs", "logs", "wait"} | ACTS
+WITHOUT_FILES = {"demo", "rm", "rule", "follow", "replica", "man", "local", "run", "jobs", "logs", "wait", "explain"} | ACTS
 #: They print the state of a daemon, and need nothing else.
 STATE = {"queues", "apps", "app", "asks", "priorities", "nodes", "node", "users", "partitions", "stats", "top", "events"}
 STATE |= {"config", "health", "preemptions"}

@@ -60,6 +60,8 @@ class World:
             {"at": 0, "type": "AllocationRequest", "allocations": [ask]},
         ]
         scenario.write_text(json.dumps({"name": f"s{EVIL}", "config": "", "until": 1, "messages": messages}))
+        cases = directory / "cases.json"
+        cases.write_text(json.dumps({"cases": [{"name": f"c{EVIL}", "expect": [{"placed": [f"t{EVIL}"]}]}]}))
         access = directory / "access.yaml"
         access.write_text(
             f"identities: [{{name: ops, roles: [reader], proofs: [{{certificate: {json.dumps(f'CN:{EVIL}')}}}]}}]\n"
@@ -79,17 +81,21 @@ class World:
             "check-config": (queues,),
             "rule": (f"PE-{EVIL}",),
             "simulate": (scenario,),
+            "test": (cases,),
             "rm release": (f"other{EVIL}", *here),
             "queues": here,
             "apps": here,
             "app": (APP, *here),
             "asks": here,
             "priorities": here,
+            "explain": (f"{APP}/more{EVIL}", *here),
             "nodes": here,
             "node": (NODE, *here),
             "users": here,
             "partitions": here,
             "config": here,
+            "config plan": (convertible, "--on", state),
+            "config apply": (queues, *here),
             "health": here,
             "stats": here,
             "top": here,
@@ -111,6 +117,8 @@ class World:
             "story": (APP, *here),
             "convert configmap": (convertible,),
             "convert openb": (evil, evil),
+            "convert swf": (evil,),
+            "convert sacct": (evil, "--nodes", "1", "--node-processors", "1"),
             "journal info": (state,),
             "journal verify": (state,),
             "journal export": (state,),
@@ -144,6 +152,7 @@ SHOW = {
     "cancel",
     "drain",
     "events",
+    "explain",
     "follow",
     "hold",
     "local",
@@ -156,6 +165,7 @@ SHOW = {
     "simulate",
     "story",
     "submit",
+    "test",
     "undrain",
 }
 #: These wait for signals, so each has a process of its own.

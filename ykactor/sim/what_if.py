@@ -101,7 +101,7 @@ class Comparison(Struct, frozen=True, rename="camel"):
     differences: list[Difference]
 
 
-class _Subject(NamedTuple):
+class Subject(NamedTuple):
     """A task; an application if ``key`` is ""."""
 
     partition: PartitionName
@@ -109,21 +109,21 @@ class _Subject(NamedTuple):
     key: str
 
 
-_Statuses = dict[_Subject, Status]
+Statuses = dict[Subject, Status]
 
 
-class _Run:
+class Run:
     """A run.
 
     Attributes:
         told: the status that the facts so far have told last, of everything that may be gone.
         configured: the changes of configurations so far.
-        refused: why messages had no effect.
-        partitions: those at its end.
+        refused: why messages had no effect; known at its end.
+        partitions: the present ones.
     """
 
     def __init__(self, begin_ns: int) -> None:
-        self.told: _Statuses = {}
+        self.told: Statuses = {}
         self.configured: list[ConfigurationChanged] = []
         self.refused: list[str] = []
         self.partitions: Mapping[PartitionName, DirectPartition] = {}
@@ -135,7 +135,7 @@ class _Run:
         if isinstance(fact, ConfigurationChanged):
             self.configured.append(fact)
 
-    def statuses(self) -> _Statuses:
+    def statuses(self) -> Statuses:
         """The status of all applications and tasks."""
         found = dict(self.told)
         for name, partition in self.partitions.items():
@@ -159,8 +159,8 @@ def compare(fork: Fork, scenario: Scenario, begin_ns: int, *, reserves: bool) ->
         begin_ns: the Unix time at which both runs begin, in whole microseconds; not before that of the state.
         reserves: whether asks reserve nodes in partitions that the scenario adds.
     """
-    as_it_is = _run(fork, structs.replace(scenario, messages=[]), begin_ns, reserves=reserves)
-    what_if = _run(fork, scenario, begin_ns, reserves=reserves)
+    as_it_is = run_from(fork, structs.replace(scenario, messages=[]), begin_ns, reserves=reserves)
+    what_if = run_from(fork, scenario, begin_ns, reserves=reserves)
     before, after, configured = as_it_is.statuses(), what_if.statuses(), what_if.configured
     return Comparison(
         begin_ns,
@@ -169,12 +169,24 @@ def compare(fork: Fork, scenario: Scenario, begin_ns: int, *, reserves: bool) ->
         [*what_if.refused, *(fact.reason for fact in configured if not fact.is_accepted)],
         _totals(before),
         _totals(after),
-        list(_differences(before, after)),
+        list(differences(before, after)),
     )
 
 
-def _run(fork: Fork, scenario: Scenario, begin_ns: int, *, reserves: bool) -> _Run:
-    run = _Run(begin_ns)
+def run_from(
+    fork: Fork,
+    scenario: Scenario,
+    begin_ns: int,
+    *,
+    reserves: bool,
+    after: Callable[[Run, int], object] = lambda _, __: None,
+) -> Run:
+    """Run the state until the end of a scenario, with its messages.
+
+    Args:
+        after: called with the run and the Unix time after each instant of the scenario.
+    """
+    run = Run(begin_ns)
     record = Record(run.observe, begin_ns)
     record.is_open = True
 
@@ -185,50 +197,55 @@ def _run(fork: Fork, scenario: Scenario, begin_ns: int, *, reserves: bool) -> _R
             config, CYCLE_BUDGET, publish, now_ns=now_ns, confirms=confirms, reserves=reserves, wakes=True, cores=cores
         )
 
+    def look(at_ns: int) -> None:
+        record.flush()
+        after(run, at_ns)
+
     made = {name: make(cores[0].registry.config, begin_ns, cores) for name, cores in fork().items()}
     direct = DirectPartitions(make, made)
-    run_directly(scenario, direct, record, begin_ns)
+    run.partitions = direct.partitions
+    run_directly(scenario, direct, record, begin_ns, look)
     record.flush()
-    run.refused, run.partitions = record.refused, direct.partitions
+    run.refused = record.refused
     return run
 
 
 # ---- the status of everything at the end of a run
 
 
-def _told(partition: PartitionName, fact: Fact, begin_ns: int) -> _Statuses:
+def _told(partition: PartitionName, fact: Fact, begin_ns: int) -> Statuses:
     """The status that a fact tells of something that is gone after it, or may be."""
     match fact:
         case Released(ask=ask, queue=queue, node_id=node_id, termination_type=kind):
             ended = Status("ended", queue, node_id, kind.value, _after(fact.at_ns, begin_ns))
-            return {_Subject(partition, ask.application_id, ask.allocation_key): ended}
+            return {Subject(partition, ask.application_id, ask.allocation_key): ended}
         case AskRemoved(ask=ask, queue=queue, pending=True):
             ended = Status("ended", queue, "", "it was withdrawn before it ran", _after(fact.at_ns, begin_ns))
-            return {_Subject(partition, ask.application_id, ask.allocation_key): ended}
+            return {Subject(partition, ask.application_id, ask.allocation_key): ended}
         case AllocationRejected(allocation_key=key, application_id=application_id, reason=reason):
-            return {_Subject(partition, application_id, key): Status("refused", reason=reason)}
+            return {Subject(partition, application_id, key): Status("refused", reason=reason)}
         case ApplicationRejected(application_id=application_id, reason=reason):
-            return {_Subject(partition, application_id, ""): Status("Rejected", reason=reason)}
+            return {Subject(partition, application_id, ""): Status("Rejected", reason=reason)}
         case ApplicationChanged(application_id=application_id, queue=queue, state=state, why=why):
-            return {_Subject(partition, application_id, ""): Status(state.value, queue, reason=why)}
+            return {Subject(partition, application_id, ""): Status(state.value, queue, reason=why)}
         case _:
             return {}
 
 
-def _present(name: PartitionName, partition: DirectPartition, application: Application, begin_ns: int) -> _Statuses:
+def _present(name: PartitionName, partition: DirectPartition, application: Application, begin_ns: int) -> Statuses:
     """The status of an application and of its tasks, as they are now."""
     owner, queue, tasks = application.application_id, application.queue, application.tasks
-    found = {_Subject(name, owner, ""): Status(application.lifecycle.state.value, queue)}
+    found = {Subject(name, owner, ""): Status(application.lifecycle.state.value, queue)}
     for key, (_, node_id) in tasks.allocations.items():
         after = _after(tasks.began_ns[key], begin_ns)
-        found[_Subject(name, owner, key)] = Status("runs", queue, node_id, after_seconds=after)
+        found[Subject(name, owner, key)] = Status("runs", queue, node_id, after_seconds=after)
     for placeholder, (ask, node_id) in tasks.replacing.items():
         waits = Status("waits", queue, node_id, f"it replaces the placeholder {placeholder}")
-        found[_Subject(name, owner, ask.allocation_key)] = waits
+        found[Subject(name, owner, ask.allocation_key)] = waits
     state = partition.scheduler.state
     waiting = state.applications.get(application.application_id)
     for ask, cause in finished(pending_causes(state, waiting)) if waiting is not None else []:
-        found[_Subject(name, owner, ask.allocation_key)] = Status("waits", queue, reason=cause.text)
+        found[Subject(name, owner, ask.allocation_key)] = Status("waits", queue, reason=cause.text)
     return found
 
 
@@ -236,7 +253,7 @@ def _after(at_ns: int, begin_ns: int) -> float | None:
     return None if at_ns < begin_ns else (at_ns - begin_ns) / S_NS
 
 
-def _totals(statuses: _Statuses) -> Totals:
+def _totals(statuses: Statuses) -> Totals:
     counts = Counter(status.state for subject, status in statuses.items() if subject.key)
     return Totals(counts["runs"], counts["waits"], counts["ended"], counts["refused"])
 
@@ -244,8 +261,8 @@ def _totals(statuses: _Statuses) -> Totals:
 # ---- what is different
 
 
-def _differences(before: _Statuses, after: _Statuses) -> Iterator[Difference]:
-    """Yield the differences by partition, application and first key; the application itself comes before its tasks."""
+def differences(before: Statuses, after: Statuses) -> Iterator[Difference]:
+    """The differences by partition, application and first key; the application itself comes before its tasks."""
     together: dict[tuple[PartitionName, str, bool, Status | None, Status | None], list[str]] = {}
     for subject in sorted(before.keys() | after.keys()):
         one, other = before.get(subject), after.get(subject)

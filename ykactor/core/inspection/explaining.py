@@ -20,13 +20,13 @@ from ykactor.core.quota.headroom import Place as Limited
 from ykactor.core.quota.headroom import queue_shortage
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.ids import AllocationKey, ApplicationID
+from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 from ykactor.core.values.parts import Steps
 from ykactor.core.values.resources import Resource, ahead, saturated
 from ykactor.core.values.resources import text as resource_text
 from ykactor.core.values.times import S_NS, utc_text
 from ykactor.core.waiting import reasons
-from ykactor.core.waiting.causes import PendingCauses, shortage_cause
+from ykactor.core.waiting.causes import PendingCauses, can_never_run, shortage_cause
 from ykactor.core.waiting.reasons import PendingCause, PendingCode
 
 #: What comes before an ask is named up to this number.
@@ -235,9 +235,9 @@ def _level(place: Limited, resource: str, used: int, wants: int) -> LevelStatus:
 
 def _rank(level: LevelStatus, ask: Ask) -> int:
     """The place of a level among those that keep an ask back: the lowest binds."""
-    code = PendingCode(level.code)
-    if code in (PendingCode.QUOTA, PendingCode.LIMIT) and isinstance(level.max, int) and level.queue_name != "root":
-        return _NEVER if ask.resource.get(level.resource, 0) > level.max else _RANKS[code]
+    code, most = PendingCode(level.code), level.max if isinstance(level.max, int) else None
+    if can_never_run(code, QueuePath(level.queue_name), most, ask.resource.get(level.resource, 0)):
+        return _NEVER
     return _RANKS[code]
 
 

@@ -339,6 +339,19 @@ def shortage_cause(shape: Shape, short: Shortage) -> PendingCause:
     return PendingCause(code, reasons.no_room(place, dict(shape[0])), place)
 
 
+#: Codes of asks that no node could ever run, as the nodes are.
+_NO_NODE_EVER = frozenset((PendingCode.NO_NODE, PendingCode.UNKNOWN_NODE, PendingCode.NOT_SELECTED, PendingCode.TOO_LARGE))
+
+
+def can_never_run(code: PendingCode, queue: QueuePath, most: int | None, wanted: int) -> bool:
+    """True if waiting does not help: no node could run the ask, or a ``max`` or limit in a queue is below what it wants.
+
+    The size of the cluster is no such limit: it changes with the nodes.
+    """
+    is_limit = code in (PendingCode.QUOTA, PendingCode.LIMIT) and queue != "root"
+    return code in _NO_NODE_EVER or (is_limit and most is not None and wanted > most)
+
+
 def _too_small(needs: Amounts, nodes: list[IndexedNode], what: str) -> str:
     """A sentence: none of the nodes could run the ask even when empty."""
     for name, wanted in needs:

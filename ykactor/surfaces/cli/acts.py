@@ -42,7 +42,7 @@ class Act(NamedTuple):
     begun: str = ""
 
 
-def _carry_out(daemon: Destination, acts: Sequence[Act], expectations: Sequence[si.ExpectNoAllocations] = ()) -> None:
+def ask_for(daemon: Destination, acts: Sequence[Act], expectations: Sequence[si.ExpectNoAllocations] = ()) -> None:
     """Ask for one after the other, if what is expected is true; exits with code 1 if one is refused."""
     try:
         refused = daemon.run(_ask, daemon, acts, expectations)
@@ -94,7 +94,7 @@ def _verb(metavar: str) -> Callable[[Callable[..., Act]], Callable[..., Act]]:
     def register(act_on: Callable[..., Act]) -> Callable[..., Act]:
         @wraps(act_on)
         def carry_out(names: tuple[str, ...], daemon: Destination, **options: Any) -> None:
-            _carry_out(daemon, [act_on(name, **options) for name in names])
+            ask_for(daemon, [act_on(name, **options) for name in names])
 
         _register(metavar, carry_out)
         return act_on
@@ -109,7 +109,7 @@ def _task_verb(act_on: Callable[..., Act]) -> Callable[..., Act]:
     def carry_out(names: tuple[str, ...], app: str, whole: bool, daemon: Destination, partition: str, **options: Any) -> None:
         named = _named(names, app, whole)
         acts = [act_on(each, partition=partition, **options) for each in named]
-        _carry_out(daemon, acts, _no_tasks(named, whole, partition))
+        ask_for(daemon, acts, _no_tasks(named, whole, partition))
 
     _register("NAME", carry_out)
     return act_on

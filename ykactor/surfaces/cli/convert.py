@@ -14,7 +14,7 @@ from ykactor.sim.swf import read_header
 from ykactor.sim.swf import read_jobs as swf_jobs
 from ykactor.sim.traces import LeftOut, Machine, TraceError, scenario_of
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.cli.options import EXISTING_FILE, Parsed
+from ykactor.surfaces.cli.options import EXISTING_FILE, Parsed, WholeNumber
 from ykactor.surfaces.cli.queue_files import NoTextError, explained, name_of, read_once, warn
 from ykactor.surfaces.cli.terminal import JsonFile, say, write
 from ykactor.wire.queuefile.load import ConfigError, load
@@ -66,9 +66,9 @@ def openb(nodes_csv: Path, tasks_csv: Path, output: BinaryIO) -> None:
 
 @command.command()
 @click.argument("trace", metavar="TRACE.swf", type=EXISTING_FILE)
-@click.option("--nodes", type=click.IntRange(1, NODES_MAX), help="The number of nodes.  [default: MaxNodes of the trace]")
+@click.option("--nodes", type=WholeNumber(1, NODES_MAX), help="The number of nodes.  [default: MaxNodes of the trace]")
 @click.option(
-    "--node-processors", type=click.IntRange(1, 10**6), help="The processors of each node.  [default: MaxProcs by MaxNodes]"
+    "--node-processors", type=WholeNumber(1, 10**6), help="The processors of each node.  [default: MaxProcs by MaxNodes]"
 )
 @_MEMORY_OPTION
 @_OUTPUT_OPTION
@@ -95,9 +95,9 @@ def _each(processors: int | None, nodes: int) -> int | None:
 
 @command.command()
 @click.argument("file", metavar="SACCT.txt", type=EXISTING_FILE)
-@click.option("--nodes", type=click.IntRange(1, NODES_MAX), required=True, help="The number of nodes.")
-@click.option("--node-processors", type=click.IntRange(1, 10**6), required=True, help="The processors of each node.")
-@click.option("--node-gpus", type=click.IntRange(0, 10**6), default=0, show_default=True, help="The GPUs of each node.")
+@click.option("--nodes", type=WholeNumber(1, NODES_MAX), required=True, help="The number of nodes.")
+@click.option("--node-processors", type=WholeNumber(1, 10**6), required=True, help="The processors of each node.")
+@click.option("--node-gpus", type=WholeNumber(0, 10**6), default=0, show_default=True, help="The GPUs of each node.")
 @_MEMORY_OPTION
 @click.option("--queue-by", type=click.Choice(["partition", "account"]), default="partition", show_default=True)
 @_OUTPUT_OPTION

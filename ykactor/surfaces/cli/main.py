@@ -31,7 +31,7 @@ COMMANDS = {
     "node": "views.nodes:node",
     "users": "views.users",
     "partitions": "views.daemon:partitions",
-    "config": "views.daemon:config",
+    "config": "config",
     "health": "views.daemon:health",
     "stats": "views.daemon:stats",
     "top": "views.top",

@@ -3,42 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 from click.core import ParameterSource
 from msgspec import structs, to_builtins
 
-from ykactor.actors.clock import system_ns
-from ykactor.client.connection import MessageStream, open_connection
-from ykactor.client.login import Login
-from ykactor.core.records.base import decode_base, partition_from
-from ykactor.core.turn.scheduler import Cores
-from ykactor.core.values.ids import PartitionName
-from ykactor.core.values.parts import finished
 from ykactor.core.values.printable import printable
-from ykactor.core.values.times import US_NS
 from ykactor.core.values.words import some
 from ykactor.sim.what_if import Comparison, Difference, Status, compare, with_config
-from ykactor.surfaces.admission.slots import BASES_PATH
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.cells import NONE, time_text
-from ykactor.surfaces.cli.history import opened
 from ykactor.surfaces.cli.options import EXISTING_FILE, Number, reserves_nodes, text_or_json
+from ykactor.surfaces.cli.present_state import on_option, present_state
 from ykactor.surfaces.cli.queue_files import NoTextError, name_of, read_once
 from ykactor.surfaces.cli.terminal import indented, say, say_lines, write
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.cli.views.listing import Column, Row, field, table
-from ykactor.surfaces.files.recovery import recover_partitions
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.queuefile.load import load as load_config
 from ykactor.wire.scenario import Scenario, ScenarioError, load
 from ykactor.wire.scenario.model import SECONDS_MAX
 from ykactor.wire.scenario.units import unit_warnings
-from ykactor.wire.si.codec import MSGPACK
-from ykactor.wire.turns import Base, Hello, OtherVersionError, Process, UnreadableTurnsError, unpacked
 
 #: The length of both runs without a scenario.
 SECONDS = 60.0
@@ -48,14 +35,7 @@ ROWS_MAX = 100
 
 @click.command()
 @click.argument("scenario", type=EXISTING_FILE, required=False)
-@click.option(
-    "--on",
-    "journal",
-    type=click.Path(exists=True, path_type=Path),
-    metavar="DIR|BACKUP",
-    help="The state directory of a daemon, which may run meanwhile, or a backup of its journal. Default: the daemon at --url, or "
-    "one of its replicas, which has more time for it.",
-)
+@on_option
 @click.option(
     "--config",
     "config_file",
@@ -87,9 +67,7 @@ def command(
     change = _change(scenario, config_file)
     if seconds is not None:
         change = structs.replace(change, until=seconds)
-    bases, at_ns = daemon.run(_told, daemon) if journal is None else _recorded(journal)
-    begin_ns = -(-max(system_ns(), at_ns) // US_NS) * US_NS
-    fork = partial(_made, bases)
+    fork, begin_ns = present_state(daemon, journal)
     comparison = compare(fork, change, begin_ns, reserves=reserves_nodes(os.environ))
     for refusal in comparison.refused:
         say(f"refused: {refusal}", err=True)
@@ -123,47 +101,6 @@ def _change(file: Path | None, config_file: str | None) -> Scenario:
             return change
         load_config(text, name)  # so that its mistakes name the file
         return with_config(change, text)
-
-
-async def _told(daemon: Destination) -> tuple[dict[PartitionName, bytes], int]:
-    """The base of each partition, as a daemon or a replica tells it, and the Unix time there.
-
-    Raises:
-        ClickException: it has another version. Disconnected, RequestRefused.
-    """
-    found, wanted, at_ns = dict[PartitionName, bytes](), 1, 0
-    async with open_connection(daemon.url, BASES_PATH, login=Login(**daemon.login()), subprotocols=[MSGPACK.name]) as connection:
-        stream = MessageStream(connection, MSGPACK)
-        while len(found) < wanted:
-            data = await stream.receive()
-            assert isinstance(data, bytes), "the subprotocol is msgpack"
-            with exit_codes.ending(UnreadableTurnsError):
-                messages = unpacked(data)
-            for message in messages:
-                match message:
-                    case Hello(now_ns=now_ns):
-                        with exit_codes.ending(OtherVersionError):
-                            message.check_version(daemon.url)
-                        at_ns = now_ns
-                    case Process(partitions=partitions):
-                        wanted = len(partitions)
-                    case Base(partition=name, state=state):
-                        found[name] = state
-    return found, at_ns
-
-
-def _recorded(journal: Path) -> tuple[dict[PartitionName, bytes], int]:
-    """The base of each partition after the last transaction, and the Unix time of that."""
-    with opened(journal) as reader:
-        partitions = recover_partitions(reader, reserves=reserves_nodes(os.environ))
-        newest = next(reader.rows_backwards(), None)
-    if not partitions or newest is None:
-        raise click.ClickException(f"{journal}: found no partition, expected the journal of a daemon that has started")
-    return {name: restored.base for name, restored in partitions.items()}, newest.at_ns
-
-
-def _made(bases: Mapping[PartitionName, bytes]) -> dict[PartitionName, Cores]:
-    return {name: finished(partition_from(decode_base(base))) for name, base in bases.items()}
 
 
 # ---- for people
@@ -200,12 +137,12 @@ def _row(difference: Difference) -> Row:
         "APPLICATION": difference.application_id,
         "QUEUE": "" if found is None else found.queue_name,
         "TASKS": some(difference.allocation_keys),
-        "AS IT IS": _text(difference.as_it_is),
-        "WHAT IF": _text(difference.what_if),
+        "AS IT IS": status_text(difference.as_it_is),
+        "WHAT IF": status_text(difference.what_if),
     }
 
 
-def _text(status: Status | None) -> str:
+def status_text(status: Status | None) -> str:
     """``runs on n1 after 5 s``, ``waits: ...``, ``ended on n1 after 5 s: ...``; ``-`` if there is none."""
     if status is None:
         return NONE

@@ -155,6 +155,12 @@ def recover_partitions(reader: Reader, *, reserves: bool) -> dict[PartitionName,
     return _partitions(_records(reader, _silent)[1], _silent, reserves=reserves)
 
 
+def configuration_of(reader: Reader) -> SchedulerConfig | None:
+    """The configuration in force; None if there is none. Raises:  as ``recover``."""
+    own = dict(reader.records(CONFIG[:-1]))
+    return msgspec.json.decode(own[CONFIG], type=SchedulerConfig) if CONFIG in own else None
+
+
 def restored_outbox(recovered: Recovered, journal: Journal | None, now_ns: int) -> Outbox[Encoding] | None:
     """The messages to the registered resource manager at the Unix time of the start; None if none is registered."""
     known = recovered.registration

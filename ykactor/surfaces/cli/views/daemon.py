@@ -1,4 +1,4 @@
-"""``ykactor partitions``, ``stats``, ``health``, ``config``: the daemon as a whole, and the resource manager that it serves."""
+"""``ykactor partitions``, ``stats``, ``health``: the daemon as a whole, and the resource manager that it serves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 import msgspec
 from msgspec import UNSET, structs, to_builtins
 
-from ykactor.client import check_health, read_configuration
+from ykactor.client import check_health
 from ykactor.core.inspection.partition_status import PartitionStatus, pending_by_reason, summary_of
 from ykactor.core.values.printable import printable
 from ykactor.surfaces.cli import cells, exit_codes
@@ -97,18 +97,7 @@ partitions = command_of(
 )
 
 
-# ---- the configuration in force
-
-
-@click.command()
-@showing_options
-def config(showing: Showing) -> None:
-    """Print the queue configuration in force, as it was read: the text of the queue file, with its comments.
-
-    With -o json and -o yaml it is completed and has its checksum, as in the REST API; with -o name it is the checksum alone. Only
-    readers that see all partitions and queues may read it.
-    """
-    showing.run_with(read_configuration, configuration)
+# ---- the configuration in force (``ykactor config``)
 
 
 def configuration(answer: si.Configuration) -> Printout:

@@ -1,0 +1,126 @@
+"""``ykactor config``: print, plan and apply, beside a daemon."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from daemon import RunningDaemon, application, node, real_daemon, run_command
+
+from ykactor.client import connect
+from ykactor.client.resource_manager import ResourceManager
+from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.main import main
+from ykactor.wire.si import messages as si
+
+QUEUES = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - {name: a, resources: {max: {vcore: 2}}}
+          - {name: b}
+"""
+LARGER = QUEUES.replace("vcore: 2", "vcore: 3")
+WITHOUT_A = QUEUES.replace("- {name: a, resources: {max: {vcore: 2}}}", "- {name: c}")
+
+
+async def asked_for_four(rm: ResourceManager) -> None:
+    """Four tasks of which two run, in a queue of two cores."""
+    await rm.request(node(vcore=4000))
+    await rm.request(application(queue="root.a"))
+    tasks = [si.Allocation(f"t{number}", "app-1", resource_per_alloc={"vcore": 1000}) for number in range(1, 5)]
+    await rm.request(si.AllocationRequest(allocations=tasks))
+
+
+async def planned(*arguments: str | Path, expect: int = 0) -> dict[str, Any]:
+    """The JSON of a plan, without its time."""
+    output, _ = await run_command("config", "plan", *arguments, "-o", "json", expect=expect)
+    return {key: value for key, value in json.loads(output).items() if key != "beginNs"}
+
+
+async def running(daemon: RunningDaemon) -> set[str]:
+    return {key for found in (await daemon.state())["applications"].values() for key in found["allocations"]}
+
+
+async def test_a_plan_is_what_apply_does(tmp_path: Path) -> None:
+    """P6: the task that is to start at once is the one that starts. Daemon and journal tell the same, and do not change."""
+    (tmp_path / "queues.yaml").write_text(QUEUES)
+    (larger := tmp_path / "larger.yaml").write_text(LARGER)
+    state = tmp_path / "state"
+    async with real_daemon("--config", tmp_path / "queues.yaml", "--state-dir", state) as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await asked_for_four(rm)
+            before = await running(daemon)
+            found = await planned(larger, "--url", daemon.url)
+            assert found == await planned(larger, "--on", state)
+            (started,) = [each for each in found["atOnce"] if each["whatIf"]["state"] == "runs"]
+            assert (started["allocationKeys"], started["whatIf"]["nodeId"]) == (["t3"], "n1")
+            assert found["effective"] == [
+                {"partitionName": "default", "queueName": "root.a", "limit": "max", "resource": "vcore"}
+                | {"before": 2000, "after": 3000, "by": "root.a"}
+            ]
+            assert await running(daemon) == before
+            text, _ = await run_command("config", "plan", larger, "--url", daemon.url)
+            checksum = found["checksum"]["before"]
+            assert "  queue root.a: max vcore 2 -> 3" in text.splitlines()
+            assert text.splitlines()[-1] == f"apply with: ykactor config apply {larger} --if-checksum {checksum}"
+            output, _ = await run_command("config", "apply", larger, "--if-checksum", checksum, "--url", daemon.url)
+            assert output == f"{larger} is in force\n"
+            assert await running(daemon) == before | {"t3"}
+            printed, _ = await run_command("config", "--url", daemon.url)
+            assert printed.strip() == LARGER.strip()
+            _, errors = await run_command(
+                "config", "apply", larger, "--if-checksum", checksum, "--url", daemon.url, expect=exit_codes.FAILED
+            )
+            assert "CHECKSUM_MISMATCH" in errors
+
+
+async def test_fail_on(tmp_path: Path) -> None:
+    """Exit code 1 if it does what was named, else 0; a queue with an application that is removed drains."""
+    (tmp_path / "queues.yaml").write_text(QUEUES)
+    (without := tmp_path / "without.yaml").write_text(WITHOUT_A)
+    async with real_daemon("--config", tmp_path / "queues.yaml") as daemon, connect(daemon.url, rm_id="rm-1") as rm:
+        await asked_for_four(rm)
+        found = await planned(without, "--url", daemon.url, "--fail-on", "never,preempt,reject")
+        assert found["drains"] == [{"partitionName": "default", "queueName": "root.a", "applications": 1}]
+        await planned(without, "--url", daemon.url, "--fail-on", "never, drain", expect=exit_codes.FAILED)
+
+
+def invoked(*arguments: object) -> tuple[int, str]:
+    done = CliRunner().invoke(main, [*map(str, arguments)])
+    return done.exit_code, done.output
+
+
+def test_two_files(tmp_path: Path) -> None:
+    """``--base`` needs no daemon, and tells no tasks; the same file twice changes nothing."""
+    (old := tmp_path / "old.yaml").write_text(QUEUES)
+    (new := tmp_path / "new.yaml").write_text(LARGER)
+    code, output = invoked("config", "plan", new, "--base", old)
+    assert code == 0
+    assert output.splitlines()[1:-1] == [
+        "effective:",
+        "  queue root.a: max vcore 2 -> 3",
+    ]
+    assert invoked("config", "plan", old, "--base", old)[1].endswith(", as it is\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "code", "expected"),
+    [
+        ("partitions: 3", (), exit_codes.FAILED, "new.yaml:1:13"),
+        (LARGER, ("--fail-on", "never,sometimes"), exit_codes.USAGE, "found sometimes, expected some of never, preempt"),
+        (LARGER, ("--horizon", "-1"), exit_codes.USAGE, "expected a number"),
+    ],
+)
+def test_wrong_input(tmp_path: Path, text: str, flags: tuple[str, ...], code: int, expected: str) -> None:
+    """A mistake has its place, and nothing is planned."""
+    (old := tmp_path / "old.yaml").write_text(QUEUES)
+    (new := tmp_path / "new.yaml").write_text(text)
+    found, output = invoked("config", "plan", new, "--base", old, *flags)
+    assert (found, expected in output) == (code, True), output

@@ -1,0 +1,141 @@
+"""``ykactor config plan``: "at once" is what the configuration then does, and the rest follows from the state (P6)."""
+
+from __future__ import annotations
+
+import pytest
+from generate import generate
+from msgspec import structs
+from seeds import seeds
+from test_what_if import Place, halves, made, played, went_on
+
+from ykactor.core.values.ids import PartitionName
+from ykactor.sim.plan import ConfigPlan, fails_on, plan
+from ykactor.sim.simulator import to_ns
+from ykactor.sim.what_if import Difference, with_config
+from ykactor.wire.scenario import Scenario, TimedRequest
+from ykactor.wire.si import messages as si
+
+
+def moved(differences: list[Difference]) -> tuple[set[Place], set[Place]]:
+    """The places of tasks in one run only: as it is, and with the configuration."""
+    found: tuple[set[Place], set[Place]] = (set(), set())
+    for each in differences:
+        for places, status in zip(found, (each.as_it_is, each.what_if), strict=True):
+            if status is not None and status.state == "runs":
+                places |= {(each.application_id, key, status.node_id) for key in each.allocation_keys}
+    return found
+
+
+def other_configuration(story: Scenario) -> str:
+    """The last configuration of the story, which is not the first one."""
+    texts = [message.request.config for message in story.messages if isinstance(message.request, si.UpdateConfigurationRequest)]
+    return texts[-1]
+
+
+@pytest.mark.parametrize("seed", seeds(40))
+def test_at_once_is_what_it_then_does(seed: int) -> None:
+    """The tasks that run afterwards and did not before, on a quiet partition, and the other way round; the state stays."""
+    story = generate(seed, applications=6, asks=40, reloads=2)
+    first, _ = halves(story)
+    bases, begin_ns = played(first), to_ns(first.until)
+    before = dict(bases)
+    text = other_configuration(story)
+    found = plan(lambda: made(bases), text, begin_ns, 60, reserves=True)
+    nothing = structs.replace(first, messages=[], until=0)
+    quiet, _ = went_on(bases, nothing, begin_ns)
+    changed, _ = went_on(bases, with_config(nothing, text), begin_ns)
+    gone, come = moved(found.at_once)
+    assert (gone - come, come - gone) == (quiet - changed, changed - quiet)
+    assert bases == before
+    assert plan(lambda: made(bases), text, begin_ns, 60, reserves=True) == found
+
+
+QUEUES = """
+partitions:
+  - name: default
+    preemption: {quotapreemptionenabled: true}
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - {name: a, resources: {max: {vcore: 3}}, properties: {quota.preemption.delay: 1s}}
+          - name: old
+          - {name: p, resources: {max: {vcore: 8}}, queues: [{name: below}]}
+"""
+
+
+def world(text: str = QUEUES) -> dict[PartitionName, bytes]:
+    """Three tasks of bob that run in root.a, one that wants more than will be allowed, and one in root.old."""
+    bob = si.UserGroupInformation("bob")
+    queues = {"x": "a", "y": "old", "z": "p.below"}
+    new = [si.AddApplicationRequest(name, f"root.{queue}", ugi=bob) for name, queue in queues.items()]
+    victim = si.PreemptionPolicy(allow_preempt_self=True)
+    asks = [
+        *(si.Allocation(f"x-{number}", "x", resource_per_alloc={"vcore": 1000}, preemption_policy=victim) for number in range(3)),
+        si.Allocation("y-1", "y", resource_per_alloc={"vcore": 1000}),
+    ]
+    large = si.Allocation("z-1", "z", resource_per_alloc={"vcore": 5000})
+    node = si.NodeInfo("n1", "CREATE", schedulable_resource={"vcore": 5000})
+    messages = [
+        TimedRequest(0, si.NodeRequest(nodes=[node])),
+        TimedRequest(0, si.ApplicationRequest(new=new)),
+        TimedRequest(1, si.AllocationRequest(allocations=asks)),
+        TimedRequest(2, si.AllocationRequest(allocations=[large])),
+    ]
+    return played(Scenario("w", text, 100, messages=messages))
+
+
+def planned(text: str) -> ConfigPlan:
+    bases = world()
+    return plan(lambda: made(bases), text, 100 * 10**9, 60, reserves=True)
+
+
+def test_without_a_change() -> None:
+    """The same configuration changes nothing."""
+    found = planned(QUEUES)
+    assert (found.changes, found.effective, found.at_once, found.later, found.never, found.drains, found.access) == ([],) * 7
+    assert not any(fails_on(found).values())
+
+
+def test_a_smaller_quota_preempts() -> None:
+    """Tasks above it are preempted within the horizon; what they have used is lost."""
+    found = planned(QUEUES.replace("{vcore: 3}", "{vcore: 1}"))
+    assert (found.preempted, fails_on(found)["preempt"]) == (2, True)
+    assert found.work_lost["vcore"] >= 2 * 99 * 1000
+    (effective,) = found.effective
+    assert (effective.queue_name, effective.limit, effective.before, effective.after, effective.by) == (
+        "root.a", "max", 3000, 1000, "root.a",
+    )  # fmt: skip
+
+
+def test_a_quota_above_holds_below() -> None:
+    """The smallest on the way to root is in force; an ask that wants more can never run."""
+    found = planned(QUEUES.replace("{vcore: 8}", "{vcore: 4}"))
+    told = [(each.queue_name, each.before, each.after, each.by) for each in found.effective]
+    assert told == [("root.p", 8000, 4000, "root.p"), ("root.p.below", 8000, 4000, "root.p")]
+    (never,) = found.never
+    assert (never.application_id, never.count) == ("z", 1)
+    assert "may have at most 4 vcore in queue root.p" in never.reason
+    assert fails_on(found)["never"]
+
+
+def test_a_queue_that_is_removed_drains() -> None:
+    """The plan names it with its applications, and tells nothing of access."""
+    found = planned(QUEUES.replace("- name: old", "- name: young"))
+    assert [(each.queue_name, each.applications) for each in found.drains] == [("root.old", 1)]
+    assert (found.access, fails_on(found)["drain"]) == ([], True)
+
+
+def test_who_may_no_longer_submit() -> None:
+    """A user with applications in a queue whose lists no longer name it."""
+    found = planned(QUEUES.replace('submitacl: "*"', "submitacl: alice"))
+    assert [(each.user, each.queue_name, each.applications) for each in found.access] == [
+        ("bob", "root.a", 1), ("bob", "root.old", 1), ("bob", "root.p.below", 1),
+    ]  # fmt: skip
+
+
+def test_what_the_partitions_refuse() -> None:
+    """A configuration that cannot be put into force has its reason, and is a rejection."""
+    found = planned("partitions: 3")
+    assert found.refused
+    assert fails_on(found)["reject"]

@@ -1,0 +1,309 @@
+"""The effect of another configuration on the present state: two runs of it, with the present configuration and with the other.
+
+What is different as soon as nothing more can be decided is "at once"; the rest comes within a while. Nothing else arrives in
+either run, and nobody knows when tasks end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from ykactor.core.accounting.accounts import ALL_DAYS
+from ykactor.core.config.access import UserGroups, may_submit
+from ykactor.core.config.model import QueueConfig
+from ykactor.core.inspection.accounting import sums
+from ykactor.core.inspection.pending_asks import pending_causes
+from ykactor.core.messages.kinds import TerminationType
+from ykactor.core.values.ids import PartitionName, QueuePath
+from ykactor.core.values.parts import finished
+from ykactor.core.values.resources import Resource, add_to
+from ykactor.core.waiting.causes import can_never_run
+from ykactor.sim.direct import DirectPartition
+from ykactor.sim.what_if import Difference, Fork, Run, Statuses, Subject, differences, run_from, with_config
+from ykactor.wire.scenario import Scenario, TimedRequest
+from ykactor.wire.si import messages as si
+
+
+class Effective(Struct, frozen=True, rename="camel"):
+    """An amount that holds for a queue, because of itself or of one above it, and that the configuration changes.
+
+    Attributes:
+        limit: ``max`` or ``guaranteed``.
+        before, after: base units; None is no limit.
+        by: the queue whose configuration decides afterwards; before, if there is no limit afterwards.
+    """
+
+    partition_name: str
+    queue_name: str
+    limit: str
+    resource: str
+    before: int | None
+    after: int | None
+    by: str
+
+
+class Never(Struct, frozen=True, rename="camel"):
+    """Asks of an application that can never run with the configuration, and could without it."""
+
+    partition_name: str
+    application_id: str
+    count: int
+    reason: str
+
+
+class NoAccess(Struct, frozen=True, rename="camel"):
+    """A user who has applications in a queue, and may no longer submit to it."""
+
+    partition_name: str
+    user: str
+    queue_name: str
+    applications: int
+
+
+class Drains(Struct, frozen=True, rename="camel"):
+    """A leaf that is no longer configured, and still has applications."""
+
+    partition_name: str
+    queue_name: str
+    applications: int
+
+
+class ConfigPlan(Struct, frozen=True, rename="camel"):
+    """The effect of a configuration.
+
+    Attributes:
+        begin_ns: the Unix time of the state.
+        seconds: how long ``later`` is.
+        changes: a sentence for each queue or setting that changes.
+        refused: why the configuration cannot be put into force; then nothing else is told.
+        at_once: the tasks and applications that are different when nothing more can be decided.
+        later: those that are different at the end, and were not at once.
+        preempted: the number of tasks that are preempted because of it.
+        work_lost: by them, in base units times seconds.
+    """
+
+    begin_ns: int
+    seconds: float
+    changes: list[str]
+    refused: list[str]
+    effective: list[Effective]
+    at_once: list[Difference]
+    later: list[Difference]
+    preempted: int
+    work_lost: Resource
+    never: list[Never]
+    drains: list[Drains]
+    access: list[NoAccess]
+
+
+#: Partition, queue, ``max`` or ``guaranteed``, and type.
+_Limit = tuple[PartitionName, QueuePath, str, str]
+#: Partition, user with groups, and queue of an application.
+_Owner = tuple[PartitionName, UserGroups, QueuePath]
+
+
+class _Look:
+    """One run, at rest after its first moment and at its end.
+
+    Attributes:
+        statuses, end: of all tasks and applications, at rest and at the end.
+        never: the asks that can never run, with the reasons.
+        limits: what holds for each queue, with the queue that decides.
+        users: the number of applications by who has them, and in which queue.
+        allowed: those of ``users`` who may submit there.
+        configured: the queues that the configuration names.
+        lost: by preemption, in base units times seconds, since the accounts were begun.
+    """
+
+    def __init__(self) -> None:
+        self.statuses: Statuses = {}
+        self.end: Statuses = {}
+        self.never: dict[Subject, str] = {}
+        self.limits: dict[_Limit, tuple[int, QueuePath]] = {}
+        self.users: Counter[_Owner] = Counter()
+        self.allowed: set[_Owner] = set()
+        self.configured: set[tuple[PartitionName, QueuePath]] = set()
+        self.lost: Resource = {}
+
+
+def plan(fork: Fork, text: str, begin_ns: int, seconds: float, *, reserves: bool) -> ConfigPlan:
+    """Put a configuration into force in a fork, and compare it with another fork.
+
+    Args:
+        text: of the configuration.
+        begin_ns: the Unix time at which both runs begin, in whole microseconds.
+        seconds: the length of both runs.
+        reserves: whether asks reserve nodes in partitions that the configuration adds.
+    """
+    # A request without content at second 0, after which both are looked at.
+    quiet = Scenario("", "", seconds, messages=[TimedRequest(0, si.NodeRequest(nodes=[]))])
+    before, _ = _looked(fork, quiet, begin_ns, reserves=reserves)
+    after, run = _looked(fork, with_config(quiet, text), begin_ns, reserves=reserves)
+    at_once = list(differences(before.statuses, after.statuses))
+    ends = [_preempted(look.statuses | look.end) for look in (before, after)]
+    return ConfigPlan(
+        begin_ns,
+        seconds,
+        [change for fact in run.configured for change in fact.changes],
+        [*run.refused, *(fact.reason for fact in run.configured if not fact.is_accepted)],
+        list(_effective(before, after)),
+        at_once,
+        [found for found in differences(before.end, after.end) if not _is_among(found, at_once)],
+        len(ends[1] - ends[0]),
+        {name: much for name, amount in after.lost.items() if (much := amount - before.lost.get(name, 0)) > 0},
+        list(_never(before, after)),
+        list(_drains(before, after)),
+        list(_access(before, after)),
+    )
+
+
+def _looked(fork: Fork, scenario: Scenario, begin_ns: int, *, reserves: bool) -> tuple[_Look, Run]:
+    look = _Look()
+
+    def at_rest(run: Run, at_ns: int) -> None:
+        if at_ns == begin_ns:
+            _fill(look, run)
+
+    run = run_from(fork, scenario, begin_ns, reserves=reserves, after=at_rest)
+    look.end = run.statuses()
+    end_ns = begin_ns + round(scenario.until * 10**9)
+    for partition in run.partitions.values():
+        for account in finished(sums(partition.core.registry, end_ns, [], ALL_DAYS)).values():
+            add_to(look.lost, account.lost)
+    return look, run
+
+
+def _fill(look: _Look, run: Run) -> None:
+    """Look at a run at rest."""
+    look.statuses = run.statuses()
+    for name, partition in run.partitions.items():
+        _look_at_asks(look, name, partition)
+        _look_at_queues(look, name, partition)
+        _look_at_users(look, name, partition)
+
+
+def _look_at_asks(look: _Look, name: PartitionName, partition: DirectPartition) -> None:
+    state = partition.scheduler.state
+    for application in state.applications.values():
+        for ask, cause in finished(pending_causes(state, application)):
+            place = cause.place
+            queue, most, resource = (QueuePath(""), None, "") if place is None else (place.queue_name, place.max, place.resource)
+            if can_never_run(cause.code, queue, most, ask.resource.get(resource, 0)):
+                look.never[Subject(name, application.application_id, ask.allocation_key)] = cause.text
+
+
+def _look_at_queues(look: _Look, name: PartitionName, partition: DirectPartition) -> None:
+    look.configured |= {(name, queue.path) for queue in _tree(partition.core.registry.config.root)}
+    for path in _configs(partition):
+        for above, each in _lineage(path, _configs(partition)):
+            for limit, amounts in (("max", each.max), ("guaranteed", each.guaranteed)):
+                for resource, amount in (amounts or {}).items():
+                    key = name, path, limit, resource
+                    if key not in look.limits or amount < look.limits[key][0]:
+                        look.limits[key] = amount, above
+
+
+def _look_at_users(look: _Look, name: PartitionName, partition: DirectPartition) -> None:
+    configs = _configs(partition)
+    for application in partition.scheduler.state.applications.values():
+        owner = name, application.who, application.leaf.path
+        look.users[owner] += 1
+        if may_submit([config for _, config in _lineage(application.leaf.path, configs)], application.who):
+            look.allowed.add(owner)
+
+
+def _tree(queue: QueueConfig) -> Iterator[QueueConfig]:
+    """A queue of a configuration, and all below it."""
+    yield queue
+    for child in queue.children:
+        yield from _tree(child)
+
+
+def _configs(partition: DirectPartition) -> dict[QueuePath, QueueConfig]:
+    return {path: node.config for path, node in partition.scheduler.state.tree.nodes.items()}
+
+
+def _lineage(path: QueuePath, configs: Mapping[QueuePath, QueueConfig]) -> Iterator[tuple[QueuePath, QueueConfig]]:
+    """A queue and those above it, with their configurations; root limits nothing by itself."""
+    while path:
+        if path in configs:
+            yield path, configs[path]
+        path = QueuePath(path.rpartition(".")[0])
+
+
+# ---- comparing
+
+
+def _effective(before: _Look, after: _Look) -> Iterator[Effective]:
+    """The limits of queues that both runs have."""
+    queues = [{(partition, path) for partition, path, *_ in look.limits} for look in (before, after)]
+    known = (queues[0] | before.configured) & (queues[1] | after.configured)
+    for key in sorted(before.limits.keys() | after.limits.keys()):
+        old, new = before.limits.get(key), after.limits.get(key)
+        amounts = [None if found is None else found[0] for found in (old, new)]
+        if key[:2] in known and amounts[0] != amounts[1]:
+            by = (new or old or (0, key[1]))[1]
+            yield Effective(*key, amounts[0], amounts[1], by)
+
+
+def _never(before: _Look, after: _Look) -> Iterator[Never]:
+    found: Counter[tuple[str, str, str]] = Counter()
+    for subject, reason in after.never.items():
+        if subject not in before.never:
+            found[subject.partition, subject.application_id, reason] += 1
+    for (partition, application_id, reason), count in sorted(found.items()):
+        yield Never(partition, application_id, count, reason)
+
+
+def _drains(before: _Look, after: _Look) -> Iterator[Drains]:
+    found: Counter[tuple[PartitionName, QueuePath]] = Counter()
+    for (partition, _, path), count in before.users.items():
+        if _leaves(partition, path, before, after):
+            found[partition, path] += count
+    for (partition, path), count in sorted(found.items()):
+        yield Drains(partition, path, count)
+
+
+def _leaves(partition: PartitionName, path: QueuePath, before: _Look, after: _Look) -> bool:
+    """True if the configuration no longer names a queue."""
+    return (partition, path) in before.configured - after.configured
+
+
+def _access(before: _Look, after: _Look) -> Iterator[NoAccess]:
+    found: Counter[tuple[str, str, str]] = Counter()
+    for owner in before.allowed - after.allowed:
+        partition, who, path = owner
+        if not _leaves(partition, path, before, after):
+            found[partition, who.user, path] += before.users[owner]
+    for (name, user, queue), count in sorted(found.items()):
+        yield NoAccess(name, user, queue, count)
+
+
+def _preempted(statuses: Statuses) -> set[Subject]:
+    kind = TerminationType.PREEMPTED_BY_SCHEDULER.value
+    return {subject for subject, status in statuses.items() if status.state == "ended" and status.reason == kind}
+
+
+def _is_among(found: Difference, others: list[Difference]) -> bool:
+    """True if these tasks are different in the same way among others."""
+    return any(
+        (found.partition_name, found.application_id, found.as_it_is, found.what_if)
+        == (other.partition_name, other.application_id, other.as_it_is, other.what_if)
+        and set(found.allocation_keys) <= set(other.allocation_keys)
+        for other in others
+    )
+
+
+def fails_on(found: ConfigPlan) -> dict[str, bool]:
+    """The effects for which a plan may fail, by their names on the command line."""
+    rejected = [each for each in [*found.at_once, *found.later] if each.what_if is not None and each.what_if.state == "Rejected"]
+    return {
+        "never": bool(found.never),
+        "preempt": found.preempted > 0,
+        "reject": bool(found.refused or rejected),
+        "drain": bool(found.drains),
+    }
+

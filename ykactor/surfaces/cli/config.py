@@ -1,0 +1,219 @@
+"""``ykactor config``: prints the configuration in force, plans the effect of another one, and puts it into force."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import click
+from msgspec import to_builtins
+
+from ykactor.actors.partition import CYCLE_BUDGET
+from ykactor.client import read_configuration
+from ykactor.core.config.model import SchedulerConfig
+from ykactor.core.turn.scheduler import Cores
+from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.printable import printable
+from ykactor.core.values.quantities import quantity_text
+from ykactor.core.values.words import plural, some
+from ykactor.sim.direct import DirectPartition
+from ykactor.sim.plan import ConfigPlan, Effective, NoAccess, fails_on, plan
+from ykactor.sim.what_if import Difference, Fork
+from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.acts import Act, ask_for
+from ykactor.surfaces.cli.cells import NONE
+from ykactor.surfaces.cli.options import EXISTING_FILE, Number, reserves_nodes, text_or_json
+from ykactor.surfaces.cli.present_state import on_option, present_state, recorded_configuration
+from ykactor.surfaces.cli.queue_files import NoTextError, explained, name_of, read_once, warn
+from ykactor.surfaces.cli.terminal import indented, say, say_lines, write
+from ykactor.surfaces.cli.urls import Destination, daemon_options
+from ykactor.surfaces.cli.views.daemon import configuration
+from ykactor.surfaces.cli.views.showing import Showing, showing_options, taking
+from ykactor.surfaces.cli.what_if import status_text
+from ykactor.wire.queuefile.load import ConfigError, load
+from ykactor.wire.scenario.model import SECONDS_MAX
+from ykactor.wire.si import messages as si
+
+#: How far a plan looks.
+HORIZON_S = 60.0
+#: The lines of one part; JSON has all.
+LINES_MAX = 20
+#: The changes of amounts, in base units; ``effective`` has them in the units of people.
+_AMOUNTS = re.compile(": (max|guaranteed) ")
+_REASONS = ("never", "preempt", "reject", "drain")
+_FILE = click.Path(exists=True, dir_okay=False, allow_dash=True)
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+@showing_options
+def command(ctx: click.Context, showing: Showing) -> None:
+    """Print the queue configuration in force, as it was read: the text of the queue file, with its comments.
+
+    With -o json and -o yaml it is completed and has its checksum, as in the REST API; with -o name it is the checksum alone. Only
+    readers that see all partitions and queues may read it.
+    """
+    if ctx.invoked_subcommand is None:
+        showing.run_with(read_configuration, configuration)
+
+
+# ---- plan
+
+
+def _reasons(_ctx: click.Context, _param: click.Parameter, text: str) -> list[str]:
+    names = [name for each in text.split(",") if (name := each.strip())]
+    if unknown := [name for name in names if name not in _REASONS]:
+        raise click.BadParameter(f"found {some(unknown)}, expected some of {', '.join(_REASONS)}")
+    return names
+
+
+@command.command(name="plan")
+@click.argument("file", metavar="NEW.yaml", type=_FILE)
+@on_option
+@click.option("--base", type=EXISTING_FILE, metavar="OLD.yaml", help="Compare with this queue file instead, without any daemon.")
+@click.option("--horizon", type=Number(min=0, max=SECONDS_MAX), default=HORIZON_S, show_default=True, help="In seconds.")
+@click.option(
+    "--fail-on",
+    "reasons",
+    default="",
+    callback=_reasons,
+    metavar="REASONS",
+    help=f"Exit with code 1 if it does one of these: {', '.join(_REASONS)}; several with commas between them.",
+)
+@text_or_json("json: one document, with everything that is different.")
+@daemon_options
+def plan_command(
+    file: str, journal: Path | None, base: Path | None, horizon: float, reasons: Sequence[str], output: str, daemon: Destination
+) -> None:
+    """Show what the queue file NEW.yaml would change, on copies of the present state: nothing of the daemon changes.
+
+    What is told of tasks is what is different from a copy with the configuration in force: at once, when nothing more can be
+    decided, and within the horizon. In both nothing arrives, and no task ends by itself. Then asks that could never run any more,
+    queues that would drain, and users who could no longer submit where they have applications. Without --on and --base it needs
+    the roles reader and replica.
+    """
+    new = _loaded(file)
+    if base is not None:
+        old = _loaded(str(base))
+        checksum, begin_ns = old.checksum, 0
+        fork: Fork = partial(_empty, old)
+    else:
+        checksum = _checksum(daemon, journal)
+        fork, begin_ns = present_state(daemon, journal)
+    found = plan(fork, new.text, begin_ns, horizon, reserves=reserves_nodes(os.environ))
+    if output == "json":
+        say_lines(indented({"checksum": {"before": checksum, "after": new.checksum}, **to_builtins(found)}))
+    else:
+        write(map(printable, _lines(found, checksum, new.checksum, file)))
+    if failed := [name for name in reasons if fails_on(found)[name]]:
+        say(f"fails on {', '.join(failed)}", err=True)
+        raise SystemExit(exit_codes.FAILED)
+    if found.refused:
+        raise SystemExit(exit_codes.FAILED)
+
+
+def _loaded(file: str) -> SchedulerConfig:
+    """A queue file; ends the command with its mistakes."""
+    try:
+        return load(read_once(file), name_of(file))
+    except NoTextError as error:
+        raise click.ClickException(str(error)) from None
+    except ConfigError as error:
+        warn(error.warnings)
+        raise click.ClickException(explained(error)) from None
+
+
+def _empty(config: SchedulerConfig) -> dict[PartitionName, Cores]:
+    """Partitions of a configuration, without nodes and applications."""
+    made = [DirectPartition(partition, CYCLE_BUDGET, lambda _: None) for partition in config.partitions]
+    return {partition.core.name: (partition.core, partition.scheduler) for partition in made}
+
+
+def _checksum(daemon: Destination, journal: Path | None) -> str:
+    if journal is not None:
+        return recorded_configuration(journal).checksum
+    answer: si.Configuration = daemon.run(taking(read_configuration, daemon))
+    return answer.checksum
+
+
+# ---- for people
+
+
+def _lines(found: ConfigPlan, before: str, after: str, file: str) -> Iterator[str]:
+    yield f"checksum {before} -> {after}" if before != after else f"checksum {after}, as it is"
+    if found.refused:
+        yield from _part("refused", found.refused)
+        return
+    yield from _part("changes", [change for change in found.changes if not _AMOUNTS.search(change)])
+    yield from _part("effective", [*map(_effective, found.effective)])
+    yield from _part("at once", [*map(_difference, found.at_once)])
+    yield from _part(f"within {found.seconds:g} s", [*map(_difference, found.later)])
+    if found.preempted:
+        lost = "; ".join(f"{_hours(name, amount)} lost" for name, amount in sorted(found.work_lost.items()))
+        yield from _part("preempted", [f"{plural(found.preempted, 'task')}{f', {lost}' if lost else ''}"])
+    never = [f"{plural(each.count, 'ask')} of application {each.application_id}: {each.reason}" for each in found.never]
+    yield from _part("never", never)
+    drains = [f"queue {each.queue_name}: {plural(each.applications, 'application')}" for each in found.drains]
+    yield from _part("drains", drains)
+    yield from _part("access", [*map(_access, found.access)])
+    if before != after:
+        yield f"apply with: ykactor config apply {file} --if-checksum {before}"
+
+
+def _access(each: NoAccess) -> str:
+    has = f"has {plural(each.applications, 'application')} there"
+    return f"user {each.user} may no longer submit to queue {each.queue_name}, and {has}"
+
+
+def _effective(each: Effective) -> str:
+    """``queue root.batch.night: max vcore 24 -> 16 (by root.batch)``."""
+    before, after = (NONE if amount is None else quantity_text(each.resource, amount) for amount in (each.before, each.after))
+    by = "" if each.by == each.queue_name else f" (by {each.by})"
+    return f"queue {each.queue_name}: {each.limit} {each.resource} {before} -> {after}{by}"
+
+
+def _part(title: str, lines: Sequence[str]) -> Iterator[str]:
+    if not lines:
+        return
+    yield f"{title}:"
+    yield from (f"  {line}" for line in lines[:LINES_MAX])
+    if len(lines) > LINES_MAX:
+        yield f"  and {len(lines) - LINES_MAX} more; -o json has all"
+
+
+def _difference(each: Difference) -> str:
+    """``tasks t1, t2 and 3 more of application app: waits: ... -> runs on n1 after 0 s``."""
+    name = f"application {each.application_id}"
+    if each.allocation_keys:
+        name = f"{'task' if len(each.allocation_keys) == 1 else 'tasks'} {some(each.allocation_keys)} of {name}"
+    return f"{name}: {status_text(each.as_it_is)} -> {status_text(each.what_if)}"
+
+
+def _hours(name: str, amount: int) -> str:
+    """``1.2 vcore hours``: base units times seconds."""
+    unit = {"vcore": 1000, "memory": 2**30}.get(name, 1)
+    return f"{amount / unit / 3600:.2g} {'GiB' if name == 'memory' else name} hours"
+
+
+# ---- apply
+
+
+@command.command()
+@click.argument("file", metavar="NEW.yaml", type=_FILE)
+@click.option("--if-checksum", metavar="CHECKSUM", default="", help="Only if this is the checksum of the configuration in force.")
+@daemon_options
+def apply(file: str, if_checksum: str, daemon: Destination) -> None:
+    """Put the queue file NEW.yaml into force; - is standard input. It needs an operator who may configure.
+
+    The daemon checks it first, and tells all mistakes; then nothing changes. It survives a restart of a daemon with a state
+    directory, until the queue file that the daemon follows changes.
+    """
+    try:
+        text = read_once(file)
+    except NoTextError as error:
+        raise click.ClickException(str(error)) from None
+    request = si.UpdateConfigurationRequest(config=text, if_checksum=if_checksum)
+    ask_for(daemon, [Act(name_of(file), "is in force", request)])
