@@ -16,6 +16,7 @@ from msgspec import Struct
 from ykactor.actors import standbys
 from ykactor.actors.clock import system_ns
 from ykactor.actors.journal import AsyncStore, BlockingStore, History, Journal, WriterThread
+from ykactor.actors.pauses import shorten_collections
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
 from ykactor.core.values.times import S_NS
@@ -226,6 +227,7 @@ def open_standby_dir(settings: StateSettings) -> Iterator[StoreWriter]:
 
 
 def _recover(directory: Path, on_progress: Callable[[], None], *, reserves: bool) -> Recovered | None:
+    shorten_collections()
     try:
         with Reader.open(directory) as reader:
             return recover(reader, on_progress, reserves=reserves)
