@@ -81,9 +81,8 @@ def test_a_name_is_found(store: Store, tmp_path: Path) -> None:
 
 
 def test_names_are_four_bytes_each() -> None:
-    """Whatever order they come in, and whatever they are."""
+    """Whatever they are."""
     names = ["", "a", "x" * 5000, "ö"]
     packed = packed_names(names)
-    assert packed == packed_names(set(names))
     assert len(packed) == 16
     assert all(packed_name(name) in packed for name in names)
