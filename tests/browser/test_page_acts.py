@@ -62,6 +62,28 @@ async def test_a_node_is_drained_after_a_confirmation(page: Page, file: Path) ->
         assert await is_schedulable(world, "n1")
 
 
+RECORDS = """
+const sends = WebSocket.prototype.send;
+window.sent = [];
+WebSocket.prototype.send = function (text) { window.sent.push(JSON.parse(text)); sends.call(this, text); };
+"""
+SNAPSHOTS = "window.sent.filter(message => message.type === 'Subscribe' && message.from === 'snapshot')"
+
+
+async def test_the_next_snapshot_has_what_an_act_has_changed(page: Page, file: Path) -> None:
+    """DU-24: the page asks for a snapshot that has the turn of the act, wherever it reads that."""
+    async with shown(page, file, "nodes"):
+        await page.until("document.getElementById('nodes-summary').innerText.startsWith('2 nodes')")
+        await page.run(f"(() => {{{RECORDS}}})()")
+        await page.run("document.getElementById('heat').focus()")
+        await page.press("ArrowRight", "Enter")
+        await page.until(f"{BUTTONS} === 'Drain'")
+        await choose(page, "Drain")
+        await answer(page, "confirm")
+        await page.until(f"{BUTTONS} === 'Undrain'")
+        await page.until(f"{SNAPSHOTS}.some(message => message.turns.default > 0 && message.term.startsWith('1-'))")
+
+
 async def test_an_application_is_moved_and_cancelled(page: Page, file: Path) -> None:
     """A queue that is not there is refused with the reason of the daemon; a task and the application are cancelled."""
     async with shown(page, file, "applications") as world:
