@@ -85,4 +85,5 @@ async def test_what_is_measured_of_the_daemon(tmp_path: Path) -> None:
             assert shown.resource_manager == expected_state.resource_manager
             daemon.process.kill()
             await replica.wait_logged("replica_disconnected")
-            assert not {name for name in await metrics_of(replica) if name.startswith("ykactor_daemon_")}
+            while {name for name in await metrics_of(replica) if name.startswith("ykactor_daemon_")}:
+                pass  # a scrape is shown for a second
