@@ -50,11 +50,22 @@ OWN = {"_decompressed"}
 
 
 def test_the_client_alone_uses_private_names() -> None:
-    """Two, to open a connection; the daemon has public names only."""
+    """Two to open a connection, and two to bound the bytes of what is not read; the daemon has public names only."""
     found = {path.relative_to(PACKAGE).as_posix(): private_names(path) for path in PACKAGE.rglob("*.py")}
     assert {path: names for path, names in found.items() if names} == {
-        "client/connection.py": {"_reader_task", "_open_handshake"}
+        "client/connection.py": {"_reader_task", "_open_handshake", "_send_channel", "_recv_channel"}
     }
+
+
+def test_messages_go_through_the_two_channels() -> None:
+    """The library bounds the number of messages that wait, the client also their bytes: in the channel between both ends."""
+    uses = {
+        "__init__": "self._send_channel, self._recv_channel = trio.open_memory_channel[",
+        "get_message": "message = await self._recv_channel.receive()",
+        "_handle_message_event": "await self._send_channel.send(msg)",
+    }
+    for name, line in uses.items():
+        assert line in inspect.getsource(getattr(trio_websocket.WebSocketConnection, name)), name
 
 
 def test_the_library_opens_a_connection_as_the_client_does() -> None:
