@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,23 +14,43 @@ from ganghistories import ResourceManager
 from histories import S_NS, draw_history
 from preemptinghistories import Preempting
 from recorded import DEFAULT, Happening, Life, Step, record
-from seeds import scaled, seeds
+from seeds import IS_NIGHT, scaled, seeds
 from test_replay import BUDGETS, scheduler_config, steps_of
 
 from ykactor.actors import partition
+from ykactor.actors.commands import PartitionCommand, read_partition
+from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.turn_stream import TurnReader
 from ykactor.core.config.model import SchedulerConfig
+from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.facts import Fact
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName
-from ykactor.core.values.parts import finished
+from ykactor.core.values.parts import Steps, finished
 from ykactor.core.values.times import NEVER
 from ykactor.journal.reading import Reader
 from ykactor.sim.replica import Copy, MismatchError, copied
+from ykactor.surfaces.http.readings import applications, partitions, queues, usage
+from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.sessions.missed_turns import MissedTurns, NotKeptError
 from ykactor.wire import queuefile
 from ykactor.wire.history import decode_facts
 from ykactor.wire.si.events import events
 from ykactor.wire.turns import Base, Facts, Renewed, Turn, Wanted, packed, unpacked
+
+
+def bodies(core: PartitionCore, state: SchedulerState, now_ns: int) -> Steps[tuple[int, list[object]]]:
+    """The number of the last turn, and all answers of the REST API about all that is in a partition, with its snapshot."""
+    look = Look(core, state, now_ns)
+    shown: list[object] = [(yield from partition_state(core, state, every_ask=True))]
+    lists = (applications.live, applications.completed, applications.rejected, partitions.all_nodes, usage.users, usage.groups)
+    for read in lists:
+        shown += [(yield from read(look))]
+    shown += [(yield from queues.everything(look)), partitions.placement_rules(look)]
+    for name in core.registry.applications:
+        shown += [(yield from applications.records(look, name)), (yield from applications.pending_asks(look, name))]
+    return core.turns, shown
 
 
 class Replica:
@@ -42,6 +64,12 @@ class Replica:
         return Wanted(self.newest, copies={name: copy.last for name, copy in self.copies.items() if copy.last is not None})
 
 
+#: How often a replica is compared with the daemon after it has run some turns: always in ``make test-nightly``.
+COMPARED = 1.0 if IS_NIGHT else 0.1
+CLOSED: Mailbox[PartitionCommand] = Mailbox("none", 1)
+CLOSED.close()
+
+
 class Readers:
     """Replicas that join at different moments of each life of a daemon, and what they have run.
 
@@ -50,7 +78,7 @@ class Readers:
 
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(seed)
-        self.turns = self.facts = self.bases = self.renewals = self.events = self.resumed = 0
+        self.turns = self.facts = self.bases = self.renewals = self.events = self.resumed = self.compared = 0
         self.mismatches: list[MismatchError] = []
         self.refusals: list[NotKeptError] = []
         self._lasting = Replica()
@@ -88,8 +116,27 @@ class Readers:
             while True:
                 for message in unpacked(packed(await reader.next())):
                     self._handle(life, replica, message)
+                if self._rng.random() < COMPARED:
+                    await self._compare(life, replica)
         finally:
             life.turns.leave(reader)
+
+    async def _compare(self, life: Life, replica: Replica) -> None:
+        """Compare all bodies with those of the daemon, where that is as far."""
+        for name, copy in list(replica.copies.items()):
+            with suppress(trio.ClosedResourceError):  # it leaves
+                found = await read_partition(life.partitions.inboxes.get(name, CLOSED), partial(self._both, copy))
+                self.compared += found
+
+    def _both(self, copy: Copy, core: PartitionCore, state: SchedulerState, now_ns: int) -> Steps[bool]:
+        """True if both have run the same turns; then they show the same."""
+        copy.settle()
+        expected = yield from bodies(core, state, now_ns)
+        found = yield from bodies(copy.cores[0], copy.cores[1].state, now_ns)
+        if expected[0] != found[0]:
+            return False
+        assert expected == found
+        return True
 
     def _resume(self, life: Life, replica: Replica, wanted: Wanted, reader: TurnReader) -> bool:
         replica.copies = {name: copy for name, copy in replica.copies.items() if name in wanted.copies}
@@ -161,6 +208,7 @@ def test_decides_the_same(seed: int, tmp_path: Path) -> None:
     assert sum(readers.facts for readers in found) > 20
     assert sum(readers.events for readers in found) > 20
     assert sum(readers.resumed for readers in found) > 20
+    assert sum(readers.compared for readers in found) > 5
 
 
 def test_decides_the_same_about_gangs_and_victims(tmp_path: Path) -> None:
