@@ -322,6 +322,28 @@ async def test_nobody_waits_for_pages_that_were_made_before(
     assert max(waits_s[200:]) < 1
 
 
+async def test_who_has_written_is_shown_no_page_of_before(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DU-24: a page that is made while it is asked for may have been read before the turn that who asks has been told."""
+    daemon, turn = FakeDaemon(("default",), accept_all, 10, manual=False), 1
+    monkeypatch.setattr(daemon, "turn_of", lambda _: turn)
+
+    class Slow(Published):
+        async def _read(self, *_: Any) -> replies.Page:
+            read = turn
+            await trio.sleep(1)
+            return replies.Page(200, [b"x"], 0.2, read)
+
+    of_daemon, asked = Slow(daemon), request_of("reader")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(of_daemon.page, request_of("reader"), "default", ("nodes",), count)
+        await trio.sleep(0.5)
+        turn = 2
+        asked.scope["turns asked"] = {"default": turn}
+        assert (await of_daemon.page(asked, "default", ("nodes",), count)).turn == turn
+
+
 def request_of(name: str) -> Request:
     """A request of this identity, that was let in."""
     identity = Identity(name=name, roles=frozenset())

@@ -148,7 +148,7 @@ class Published:
         with trio.move_on_after(ANSWER_S):  # also for others who are making the page
             async with budget.queue.entry(who):
                 last = self._pages.last(whole)
-                if last is not None and last.made_s >= asked_s:
+                if last is not None and last.made_s >= asked_s and last.turn >= turn:
                     return last
                 return await self._pages.get(whole, partial(self._read_in_turn, partition, read, view), turn)
         raise _no_answer(partition)
