@@ -6,7 +6,7 @@ from functools import partial
 import trio
 from msgspec import Struct, structs
 
-from bench import adapting, holds, jobs, journal, measures, phases, replicas, shapes, small_messages
+from bench import adapting, holds, jobs, journal, measures, phases, replicas, shapes, small_messages, taking_over
 from bench.followers import Followed, follow
 from bench.holds import Holding, LargeGang
 from bench.measures import Samples
@@ -90,6 +90,8 @@ _ANSWERING = adapting.Answering(nodes=2_000, classes=(1, 30, 60, 200))
 _TAKEOVER = adapting.Takeover(nodes=20, rounds=2)
 _STALL = adapting.Stall(nodes=20, pods=2_000, waves=15)
 
+_RUNNING = taking_over.Running(Workload(1_000, leaves=100, applications=1_000, asks_each=100))
+
 
 class Case(Struct, frozen=True):
     """A measurement and its size.
@@ -137,6 +139,7 @@ CASES: dict[str, Case] = {
         "sockets", _GREEDY.replicated.workload.nodes, _GREEDY.replicated.workload.asks, partial(replicas.greedy, _GREEDY)
     ),
     "standby": Case("sockets", _STANDING.requests.nodes, _STANDING.requests.asks, partial(replicas.standby_latency, _STANDING)),
+    "take-over": Case("sockets", _RUNNING.workload.nodes, _RUNNING.workload.asks, partial(taking_over.take_over, _RUNNING)),
     "local-jobs": Case("sockets", 1, _JOBS.jobs, partial(jobs.run, _JOBS)),
     "journal-throughput": _case("journal", _LONG, journal.throughput),
     "journal-latency": Case("journal", _ONE_BY_ONE.nodes, _ONE_BY_ONE.asks, partial(journal.acknowledgement, _ONE_BY_ONE)),

@@ -55,7 +55,7 @@ async def _serving(program: str, *arguments: str) -> AsyncIterator[tuple[str, in
             log += await read_line(process.stderr)
         started = next(line for line in map(msgspec.json.decode, log.splitlines()) if line["event"] == "daemon_started")
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_drain, process.stderr)
+            nursery.start_soon(drain, process.stderr)
             yield started["addresses"], process.pid
             nursery.cancel_scope.cancel()
 
@@ -68,7 +68,8 @@ async def read_line(pipe: trio.abc.ReceiveStream) -> bytes:
     return read
 
 
-async def _drain(stream: trio.abc.ReceiveStream) -> None:
+async def drain(stream: trio.abc.ReceiveStream) -> None:
+    """Read what a process writes, so that it can go on."""
     async for _ in stream:
         pass
 

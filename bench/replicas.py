@@ -268,17 +268,18 @@ async def _acknowledged_by_both(requests: OneByOne) -> list[float]:
     with tempfile.TemporaryDirectory() as folder:
         socket = Path(folder, "ws")
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_keep, socket, Path(folder, "standby"))
+            nursery.start_soon(_keep, socket, Path(folder))
             arguments = ("--ws", f"unix:{socket}", "--state-dir", str(Path(folder, "daemon")), "--standbys", "1")
             times_s = await acknowledged(requests, *arguments)
             nursery.cancel_scope.cancel()
     return times_s
 
 
-async def _keep(socket: Path, directory: Path) -> None:
+async def _keep(socket: Path, folder: Path) -> None:
     """Be the standby of the daemon that listens on this socket, as soon as it does."""
     while not await trio.Path(socket).exists():  # noqa: ASYNC110 - another process makes it
         await trio.sleep(0.01)
-    arguments = ("replica", "--url", f"unix:{socket}", "--standby", "--state-dir", str(directory))
+    where = ("--state-dir", str(folder / "standby"), "--ws", f"unix:{folder / 'ws-standby'}", "--http", "none")
+    arguments = ("serve", "--standby-of", f"unix:{socket}", *where)
     async with python_process("ykactor", *arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
         await trio.sleep_forever()

@@ -59,6 +59,7 @@ _TARGETS: dict[tuple[str, str], Target] = {
     ("replica-lag", "read_max_ms"): Target(250.0),
     ("replica-readers", "read_ratio"): Target(1.25),
     ("standby", "p50_ratio"): Target(2.2),
+    ("take-over", "planned_ack_ms"): Target(1000.0),
     ("replica", "stream_ratio"): Target(1.1),
     ("replica", "replica_ratio"): Target(1.1),
     ("replica", "bytes"): Target(150.0),

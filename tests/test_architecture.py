@@ -47,7 +47,16 @@ FLOORS = (
 )
 FLOOR_OF = {package: floor for floor, packages in enumerate(FLOORS) for package in packages}
 #: The packages of ``surfaces``, in the same way.
-SURFACE_FLOORS = ({"log", "metrics"}, {"files"}, {"net"}, {"admission"}, {"sessions", "http"}, {"daemon"}, {"replica"}, {"cli"})
+SURFACE_FLOORS = (
+    {"log", "metrics"},
+    {"files"},
+    {"net"},
+    {"admission"},
+    {"sessions", "http"},
+    {"daemon"},
+    {"replica", "standby"},
+    {"cli"},
+)
 SURFACE_FLOOR_OF = {package: floor for floor, packages in enumerate(SURFACE_FLOORS) for package in packages}
 #: Packages that must not import each other at all, or in one direction only: (who, whom).
 STRANGERS = [

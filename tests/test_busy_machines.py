@@ -164,7 +164,7 @@ def test_no_test_depends_on_the_speed_of_the_machine(wrong) -> None:
     assert [place for path in FILES if path != Path(__file__) for place in wrong(path)] == []
 
 
-WRONG = '''
+WRONG = """
 import time
 def spent_s(work):
     began = time.thread_time()
@@ -185,7 +185,7 @@ def test_right():
 async def test_virtual(autojump_clock):
     with trio.fail_after(5):
         assert trio.current_time() < 5
-'''
+"""
 
 
 def test_what_depends_on_it_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,8 @@ EXPECTED = (
 #: The same of a campaign with standbys.
 EXPECTED_OF_PAIRS = (
     *(f"killed: {moment}" for moment in (*PAIR_PHASES, *POINTS) if moment != "fault"),
-    *("took over", "both killed", "standby begins anew", "allocations", "sent again", "answered late"),
+    *("took over", "goes on as the daemon", "in memory", "both killed", "killed while it takes over", "standby begins anew"),
+    *("allocations", "sent again", "answered late"),
 )
 
 

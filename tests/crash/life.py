@@ -126,8 +126,7 @@ class World:
 
     async def _life(self, play: Callable[[DaemonProcess], Awaitable[None]], fault: Fault | None = None) -> int:
         """Returns the exit code."""
-        arguments: list[str | Path] = ["--config", self._file, "--state-dir", self._directory, "--durability", self._durability]
-        daemon = await DaemonProcess.start(*arguments, "--http", "none", *self._options, fault=fault)
+        daemon = await self._daemon(fault)
         try:
             with trio.fail_after(LIFE_S):
                 async with trio.open_nursery() as nursery:
@@ -141,6 +140,15 @@ class World:
         finally:
             daemon.signal(signal.SIGKILL)
         return code
+
+    async def _daemon(self, fault: Fault | None) -> DaemonProcess:
+        """The daemon of a life."""
+        return await DaemonProcess.start(*self._arguments(self._directory), *self._options, fault=fault)
+
+    def _arguments(self, directory: Path) -> list[str | Path]:
+        """The arguments of a daemon in a directory."""
+        kept = ["--state-dir", directory, "--durability", self._durability]
+        return ["--config", self._file, *kept, "--http", "none"]
 
     # ---- what happens in a life
 

@@ -34,7 +34,7 @@ class DaemonProcess:
         self._process = process
         self._logged: defaultdict[str, trio.Event] = defaultdict(trio.Event)
         self._lines: dict[str, dict[str, Any]] = {}
-        self.output = b""
+        self._rest = self.output = b""
 
     @classmethod
     async def start(cls, *arguments: str | Path, fault: Fault | None = None) -> DaemonProcess:
@@ -44,19 +44,19 @@ class DaemonProcess:
         return cls(await Forked.start([*where, "serve", *map(str, arguments)], os.environ, program=program))
 
     async def read_log(self) -> None:
-        """Take in its log until it ends."""
+        """Take in its log until it ends; after a cancellation another call goes on."""
         assert self._process.stdout is not None
         assert self._process.stderr is not None
-        rest = b""
-        async with self._process.stdout, self._process.stderr:
-            async for chunk in self._process.stderr:
-                self.output += chunk
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    if line.startswith(b"{"):
-                        logged = msgspec.json.decode(line)
-                        self._lines[logged["event"]] = logged
-                        self._logged[logged["event"]].set()
+        async for chunk in self._process.stderr:
+            self.output += chunk
+            *lines, self._rest = (self._rest + chunk).split(b"\n")
+            for line in lines:
+                if line.startswith(b"{"):
+                    logged = msgspec.json.decode(line)
+                    self._lines[logged["event"]] = logged
+                    self._logged[logged["event"]].set()
+        await self._process.stdout.aclose()
+        await self._process.stderr.aclose()
 
     async def logged(self, event: str) -> dict[str, Any]:
         """Wait for the first line with this event."""

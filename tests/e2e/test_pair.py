@@ -272,7 +272,7 @@ async def test_an_empty_directory_never_leads(tmp_path: Path) -> None:
         shutil.rmtree(site.two.directory)
         said = len(site.two.lines)
         site.two.turn_on()
-        await site.two.says("is not connected, and tries again", said)
+        await site.two.says("standby_not_connected", said)
         site.one.turn_on()
         await site.work(5)
         assert (site.one.starts, site.two.starts) == (2, 0)

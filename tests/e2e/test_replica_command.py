@@ -186,8 +186,6 @@ async def test_a_signal_ends_it_before_the_daemon_has_said_anything(nursery: tri
     [
         (("--http", "0.0.0.0:0"), "use replica with --serve-tls-cert and --serve-tls-key and --access, or listen on"),
         (("--serve-tls-cert", __file__), "found one of --serve-tls-cert and --serve-tls-key, expected both"),
-        (("--standby", "--state-dir", "new", "--ws", "127.0.0.1:0"), "found --standby with an option about readers"),
-        (("--keep-days", "4"), "found --durability, --keep-mib or --keep-days without --standby"),
     ],
 )
 async def test_wrong_options(tmp_path: Path, options: tuple[str, ...], said: str) -> None:

@@ -1,8 +1,7 @@
-"""``ykactor replica --standby``: its journal is the beginning of the daemon's, whatever happens to both (DU-20)."""
+"""``ykactor serve --standby-of``: its journal is the beginning of the daemon's, whatever happens to both (DU-20)."""
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import signal
@@ -15,8 +14,7 @@ from typing import Any
 
 import pytest
 import trio
-from daemon import RunningDaemon, application, asks, new_token, node, real_daemon, run_command, running_command
-from forked import Forked
+from daemon import RunningDaemon, application, asks, new_token, node, real_daemon, run_command
 
 from ykactor.client import Disconnected, RequestRefused, connect
 from ykactor.client.connection import SealedStream, open_connection
@@ -30,10 +28,9 @@ from ykactor.journal.stream import Following, Join, Refused, encode, from_daemon
 from ykactor.journal.transaction import Batch
 from ykactor.surfaces.admission.slots import JOURNAL_PATH
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.cli.standby import FollowingJournal
 from ykactor.surfaces.cli.state_options import Keeping
-from ykactor.surfaces.cli.urls import Destination
 from ykactor.surfaces.files.state_dir import open_standby_dir
+from ykactor.surfaces.standby.following import FollowingJournal
 
 ACCESS = """
 identities:
@@ -58,66 +55,46 @@ def newest(directory: Path) -> int:
 
 
 class RunningStandby:
-    """A standby process, and what it prints."""
+    """A standby process, and its directory."""
 
-    def __init__(self, process: Forked) -> None:
-        self.process = process
-        self.said = ""
-        self._lines: list[dict[str, Any]] = []
-        self._grown = trio.Event()
-
-    async def read(self) -> None:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._read_status)
-            nursery.start_soon(self._read_said)
-
-    async def _read_status(self) -> None:
-        rest = b""
-        async for chunk in self.process.stdout:
-            *lines, rest = (rest + chunk).split(b"\n")
-            self._lines += map(json.loads, lines)
-            self._wake()
-
-    async def _read_said(self) -> None:
-        async for chunk in self.process.stderr:
-            self.said += chunk.decode()
-            self._wake()
-
-    def _wake(self) -> None:
-        self._grown.set()
-        self._grown = trio.Event()
+    def __init__(self, daemon: RunningDaemon, directory: Path) -> None:
+        self.daemon = daemon
+        self.process = daemon.process
+        self.url = daemon.url
+        self._directory = directory
 
     async def stop(self) -> None:
         """End it as a supervisor does; it ends as it should."""
-        self.process.terminate()
-        assert await self.process.wait() == exit_codes.OK
+        assert await self.daemon.stop() == exit_codes.OK
+
+    async def stop_daemon(self) -> int:
+        """End it when it is the daemon; returns the exit code."""
+        await self.logged("daemon_started")
+        return await self.daemon.stop()
 
     async def kill(self) -> None:
         """Kill it."""
         self.process.kill()
         await self.process.wait()
 
-    async def has(self, number: int) -> dict[str, Any]:
-        """Wait until it has a transaction on its disk; the line that says so."""
-        while not self._lines or not self._lines[-1]["transaction"] >= number or not self._lines[-1]["connected"]:
-            await self._grown.wait()
-        return self._lines[-1]
+    async def has(self, number: int) -> None:
+        """Wait until it follows and has a transaction on its disk."""
+        await self.logged("standby_follows")
+        while newest(self._directory) < number:  # noqa: ASYNC110 - nothing tells it
+            await trio.sleep(0.01)
 
-    async def says(self, text: str, count: int = 1) -> None:
-        """Wait until it has said something so many times."""
-        while self.said.count(text) < count:
-            await self._grown.wait()
+    async def logged(self, event: str, count: int = 1) -> dict[str, Any]:
+        """Wait until it has logged something so many times."""
+        return await self.daemon.wait_logged(event, count)
 
 
 @asynccontextmanager
-async def standby_of(url: str, directory: Path, *more: str | Path) -> AsyncIterator[RunningStandby]:
-    arguments = ("--url", url, "--standby", "--state-dir", directory, "--every", "0.1", "-o", "json", *more)
-    async with running_command("replica", *arguments) as process, trio.open_nursery() as nursery:
-        standby = RunningStandby(process)
-        nursery.start_soon(standby.read)
-        yield standby
-        process.kill()
-        nursery.cancel_scope.cancel()
+async def standby_of(url: str, directory: Path, *more: str | Path, http: str = "none") -> AsyncIterator[RunningStandby]:
+    """Run a standby of a daemon in a directory."""
+    arguments = ("--state-dir", directory, "--standby-of", url, *more)
+    where = () if "--ws" in more else ("--ws", "127.0.0.1:0")
+    async with real_daemon(*arguments, ws=where, http=http, ready="standby_started") as daemon:
+        yield RunningStandby(daemon, directory)
 
 
 async def churn(rm: ResourceManager, number: int) -> None:
@@ -143,7 +120,7 @@ async def test_the_journal_of_a_standby_is_that_of_the_daemon(tmp_path: Path) ->
                 await standby.has(newest(theirs))
                 await churn(rm, 1)
                 await standby.has(newest(theirs))
-                assert standby.said.count("gets a copy") == 1
+                assert len(standby.daemon.logged("standby_gets_copy")) == 1
             await churn(rm, 2)
             async with standby_of(daemon.url, ours) as standby:  # it was killed, and lacks what came meanwhile
                 await standby.has(newest(theirs))
@@ -191,8 +168,8 @@ async def test_a_journal_with_another_history_is_refused(tmp_path: Path, history
 async def assert_refused(daemon: RunningDaemon, directory: Path, reason: str) -> None:
     """Check that a standby in a directory is refused by the daemon."""
     kept = content(directory)
-    arguments = ("--url", daemon.url, "--standby", "--state-dir", directory)
-    errors = (await run_command("replica", *arguments, expect=exit_codes.FAILED))[1]
+    arguments = ("--standby-of", daemon.url, "--state-dir", directory, "--ws", "127.0.0.1:0", "--http", "none")
+    errors = (await run_command("serve", *arguments, expect=exit_codes.FAILED))[1]
     assert "found a journal that is no beginning of the daemon's: " in errors
     assert reason in errors
     assert "; begin with an empty directory" in errors
@@ -204,8 +181,9 @@ async def test_a_directory_has_one_standby(tmp_path: Path) -> None:
     ours = tmp_path / "standby"
     async with real_daemon("--state-dir", tmp_path / "daemon") as daemon, standby_of(daemon.url, ours) as standby:
         await standby.has(1)
-        for command in (["replica", "--url", daemon.url, "--standby"], ["serve", "--ws", "127.0.0.1:0", "--http", "none"]):
-            errors = (await run_command(*command, "--state-dir", ours, expect=exit_codes.TEMPORARY))[1]
+        for more in ([], ["--standby-of", daemon.url]):
+            command = ("serve", "--ws", "127.0.0.1:0", "--http", "none", "--state-dir", ours, *more)
+            errors = (await run_command(*command, expect=exit_codes.TEMPORARY))[1]
             assert f"found it in use by a standby, process {standby.process.pid}" in errors
 
 
@@ -280,10 +258,10 @@ async def test_killed_while_joining_and_cut_in_a_frame(tmp_path: Path) -> None:
         url = f"ws://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
         for _ in range(2):
             async with standby_of(url, ours) as standby:
-                await standby.says("gets a copy")
+                await standby.logged("standby_gets_copy")
                 await standby.kill()
         async with standby_of(url, ours) as standby:
-            await standby.says("is not connected, and tries again")
+            await standby.logged("standby_not_connected")
             assert newest(ours) == 0
             most[0] = 10**8
             await standby.has(newest(theirs))
@@ -293,10 +271,10 @@ async def test_killed_while_joining_and_cut_in_a_frame(tmp_path: Path) -> None:
     assert content(ours) == content(theirs)
 
 
-async def test_a_full_disk_of_a_standby(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_full_disk_of_a_standby(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The standby writes when there is room what it could not write before, and says so once."""
-    with open_standby_dir(Keeping("off").settings(tmp_path)) as journal:
-        following = FollowingJournal(Destination("ws://daemon"), tmp_path, journal)
+    with open_standby_dir(Keeping("off").settings(tmp_path)) as directory:
+        following = FollowingJournal("ws://daemon", Login(), tmp_path, directory.writer)
         attempts = list[int]()
 
         def write() -> None:
@@ -305,7 +283,7 @@ async def test_a_full_disk_of_a_standby(tmp_path: Path, capsys: pytest.CaptureFi
                 raise NotWrittenError("found no room on the disk")
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("ykactor.surfaces.cli.standby.RETRY_S", 0.0)
+            patch.setattr("ykactor.surfaces.standby.following.RETRY_S", 0.0)
             await following._write(write)
     assert len(attempts) == 4
-    assert capsys.readouterr().err == "found no room on the disk; trying again\n"
+    assert [record.message for record in caplog.records] == ["standby_stalled"]

@@ -220,12 +220,12 @@ async def test_nothing_is_copied_to_a_standby_that_has_everything(tmp_path: Path
     async with both.standby() as standby:
         async with both.daemon() as daemon, connect(daemon.url, rm_id="rm-1") as rm:
             await rm.request(node("n1"))
-            copies = standby.said.count("gets a copy")
+            copies = len(standby.daemon.logged("standby_gets_copy"))
             await daemon.stop()
         async with both.daemon() as daemon, connect(daemon.url, rm_id="rm-1") as rm:
             await rm.request(application())
             await daemon.stop()
-        assert (copies, standby.said.count("gets a copy")) == (0, 0)
+        assert (copies, len(standby.daemon.logged("standby_gets_copy"))) == (0, 0)
         await standby.stop()
     assert_same(both.ours, both.theirs)
 

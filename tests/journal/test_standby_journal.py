@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +14,7 @@ from seeds import seeds
 from ykactor.journal import schema
 from ykactor.journal.copying import copy_rest
 from ykactor.journal.errors import DiskError
-from ykactor.journal.files import is_following, locked, read_superseded, standby_in, write_superseded
+from ykactor.journal.files import is_following, read_superseded, write_superseded
 from ykactor.journal.maintenance import verify
 from ykactor.journal.store import Store
 from ykactor.journal.terms import Terms
@@ -165,18 +164,6 @@ def test_a_copy_that_is_not_taken_in_whole_is_not_there(tmp_path: Path) -> None:
     assert (standby.number, rows(tmp_path / "standby", "log"), rows(tmp_path / "standby", "record")) == (0, [], [])
     store.close()
     standby.close()
-
-
-@pytest.mark.parametrize("number", [1, 2**22 + 1])
-def test_only_a_process_that_holds_the_directory_is_the_standby(tmp_path: Path, number: int) -> None:
-    """The lock may name another one for a moment, also one that has ended, or another program that has its number."""
-    with locked(tmp_path, "standby"):
-        assert standby_in(tmp_path) == os.getpid()
-        (tmp_path / "lock").write_text(f"{number}\nstandby\n")
-        with pytest.raises(ProcessLookupError, match="has it no more"):
-            standby_in(tmp_path)
-    with locked(tmp_path, "daemon"):
-        assert standby_in(tmp_path) is None
 
 
 @pytest.mark.parametrize("is_copied", [True, False])

@@ -130,9 +130,7 @@ def test_wrong_lines_of_sacct(tmp_path: Path, before: str, after: str, expected:
     assert expected in converted(tmp_path, "sacct", SACCT.replace(before, after, 1), *SIZE, code=1)[1]
 
 
-@pytest.mark.parametrize(
-    ("elapsed", "seconds"), [("00:01:05", 65), ("1-02:03:04", 93784), ("05:06", 306), ("10:00:00", 36000)]
-)
+@pytest.mark.parametrize(("elapsed", "seconds"), [("00:01:05", 65), ("1-02:03:04", 93784), ("05:06", 306), ("10:00:00", 36000)])
 def test_elapsed_times(tmp_path: Path, elapsed: str, seconds: int) -> None:
     """``Elapsed`` where there is no ``ElapsedRaw``."""
     lines, _ = converted(tmp_path, "sacct", f"JobID|Submit|Elapsed|NCPUS\n1_2|2024-03-01T00:00:00|{elapsed}|1\n", *SIZE)

@@ -111,6 +111,20 @@ class History(Struct):
         self.bases_wanted += 1
 
 
+class Since(NamedTuple):
+    """The newest base of a partition that goes on from its history.
+
+    Attributes:
+        at_ns: its Unix time; 0 if there is none.
+        bytes: its size.
+        written: the bytes of turns of all partitions that were recorded after it, not compressed.
+    """
+
+    at_ns: int = 0
+    bytes: int = 0
+    written: int = 0
+
+
 class Recording(NamedTuple):
     """The things that a partition needs to record its turns.
 
@@ -121,6 +135,7 @@ class Recording(NamedTuple):
         on_failure: called if a partition cannot be made anew, which is a bug; it goes on as it is, and does not try it again.
         is_wanted: whether anybody needs a record at present; without a journal only a replica does.
         has_rows: whether the records have what has changed in the state of the partition, which only a journal needs.
+        since: the newest base of a partition that begins without one.
     """
 
     room: Callable[[], Awaitable[None]]
@@ -129,6 +144,7 @@ class Recording(NamedTuple):
     on_failure: Callable[[PartitionName, Exception], object]
     is_wanted: Callable[[], bool] = lambda: True
     has_rows: bool = True
+    since: Since = Since()
 
 
 #: The longest that the journal waits for more before a commit, while the daemon is busy.

@@ -36,7 +36,7 @@ from ykactor.actors.commands import (
 )
 from ykactor.actors.durations import TurnTimes
 from ykactor.actors.hand import Alone, Hand
-from ykactor.actors.journal import History, Recording
+from ykactor.actors.journal import History, Recording, Since
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.owners import Owners
 from ykactor.actors.pauses import checkpoint, drive, pause
@@ -103,13 +103,14 @@ class Renewal:
         has_failed: it cannot be made anew, because of a bug.
     """
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, since: Since = Since()) -> None:  # noqa: B008
         self.has_failed = False
         self._history = history
         #: Of the newest base: when it was recorded, what was written before it, and what may be written until the next one.
-        self._since_ns = self._since_byte = self._bytes_max = 0
+        self._since_ns, self._since_byte = since.at_ns, history.written - since.written
+        self._bytes_max = self._most(since.bytes)
         #: Whether turns since then had facts; of others there is nothing to replay.
-        self._has_facts = False
+        self._has_facts = since.at_ns > 0
         #: How often bases had been asked for when the newest one was recorded, and since when there is a newer wish, if any.
         self._answered = history.bases_wanted
         self._wished_ns: int | None = None
@@ -118,9 +119,13 @@ class Renewal:
         """A turn was recorded, with the base before it if there is one."""
         if base is not None:
             self._since_ns, self._since_byte, self._has_facts = now_ns, self._history.written, False
-            self._bytes_max = max(self._history.keep_bytes, BASES_APART * len(base))
+            self._bytes_max = self._most(len(base))
             self._answered, self._wished_ns = self._history.bases_wanted, None
         self._has_facts |= has_facts
+
+    def _most(self, base_bytes: int) -> int:
+        """The most that may be written after a base of so many bytes until the next one."""
+        return max(self._history.keep_bytes, BASES_APART * base_bytes)
 
     def is_due(self, now_ns: int, *, is_quiet: bool) -> bool:
         """True if the partition is to be made anew now, because nothing else is to be done, or before the input that follows."""
@@ -199,9 +204,9 @@ class PartitionActor:
         recording: Recording | None = None,
         restored: Restored | None = None,
     ) -> None:
-        #: ``_base`` is what the partition was made from, until it is recorded with the next turn.
-        self._base: bytes | None
-        self.core, self.scheduler_core, self._base = restored or new(config, reserves=cycling.reserves)
+        self.core, self.scheduler_core, base = restored or new(config, reserves=cycling.reserves)
+        #: What the partition was made from, until it is recorded with the next turn.
+        self._base = base or None
         self.inbox: Mailbox[PartitionCommand] = Mailbox(f"partition {config.name}", INBOX_MAX)
         self.standing = Standing(PartitionState.ACTIVE, clock.now_ns())
         self.hand = Hand()
@@ -217,7 +222,7 @@ class PartitionActor:
         self._publish = publish
         self._cycling = cycling
         self._recording = recording
-        self._renewal = None if recording is None else Renewal(recording.history)
+        self._renewal = None if recording is None else Renewal(recording.history, recording.since)
         self._at_rest = True
         #: The times of the last turn and of the last cycle.
         self._turned_ns = self._cycled_ns = 0

@@ -106,9 +106,7 @@ async def open_connection(
 
 
 @asynccontextmanager
-async def _opened(
-    url: str, path: str, login: Login, subprotocols: Sequence[str], compresses: bool
-) -> AsyncIterator[Connection]:
+async def _opened(url: str, path: str, login: Login, subprotocols: Sequence[str], compresses: bool) -> AsyncIterator[Connection]:
     """A connection to one address, as of ``open_connection``."""
     failure: BaseException | None = None
     try:

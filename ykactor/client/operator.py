@@ -170,9 +170,7 @@ async def explain(
     Disconnected, RequestRefused
         As `read_configuration`, and if there is no such task.
     """
-    question = si.Explain(
-        application_id=application_id, allocation_key=allocation_key, partition_name=partition, **_turns(after)
-    )
+    question = si.Explain(application_id=application_id, allocation_key=allocation_key, partition_name=partition, **_turns(after))
     return await _answer(url, question, login, si.Explanation)
 
 

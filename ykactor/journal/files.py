@@ -43,28 +43,20 @@ def locked(directory: Path, holder: Holder = "daemon") -> Iterator[None]:
                 f"{directory}: found it in use by {kind}process {number.strip()}, expected one daemon for each state directory; "
                 "end that process, or use another directory"
             ) from None
-        os.pwrite(file, b"%-19d\n%-9s\n" % (os.getpid(), holder.encode()), 0)
+        os.pwrite(file, _holding(holder), 0)
         yield
     finally:
         os.close(file)
 
 
-def standby_in(directory: Path) -> int | None:
-    """The process of the standby that holds a directory; None if it is a daemon.
+def note_daemon(directory: Path) -> None:
+    """Note that this process, which holds a directory as a standby, is the daemon from now on. Raises:  OSError."""
+    with (directory / "lock").open("r+b") as file:
+        file.write(_holding("daemon"))
 
-    Raises:  ProcessLookupError if the file names one that has it no more: the next one has not written its own yet. OSError.
-    """
-    lock = directory / "lock"
-    number, _, holder = lock.read_text(errors="replace").partition("\n")
-    if not holder.startswith("standby"):
-        return None
-    try:
-        held = {file.resolve() for file in Path(f"/proc/{int(number)}/fd").iterdir()}
-    except (FileNotFoundError, PermissionError):  # it has ended, or is another user's
-        held = set()
-    if lock.resolve() not in held:
-        raise ProcessLookupError(f"{lock}: process {int(number)} has it no more")
-    return int(number)
+
+def _holding(holder: Holder) -> bytes:
+    return b"%-19d\n%-9s\n" % (os.getpid(), holder.encode())
 
 
 def _refuse_foreign(directory: Path) -> None:
@@ -96,7 +88,7 @@ def read_superseded(directory: Path) -> str:
         return ""
     return (
         f"{path}: found that this history goes on elsewhere, in {path.read_text().strip()}; make the directory a standby of "
-        "the daemon there with 'ykactor replica --standby', or remove the file to go on here all the same"
+        "the daemon there with 'ykactor serve --standby-of URL', or remove the file to go on here all the same"
     )
 
 
@@ -124,6 +116,16 @@ def note_following(directory: Path) -> None:
 def is_following(directory: Path) -> bool:
     """True if the directory follows another one, of which it has had everything, and has begun no term since."""
     return (directory / _FOLLOWS).exists()
+
+
+def follows_nobody(directory: Path) -> str:
+    """The sentence that says why a directory cannot take over for which ``is_following`` is not true."""
+    return f"{directory}: found a journal that follows no daemon, or has not had everything from it, expected one of a standby"
+
+
+def may_follow(directory: Path) -> bool:
+    """True if a directory with a journal follows another one, or its history goes on elsewhere. Raises:  OSError."""
+    return is_following(directory) or (directory / _SUPERSEDED).exists()
 
 
 def forget_following(directory: Path) -> None:

@@ -5,8 +5,9 @@ Memory does not grow with the history. Everything is checked as it is read: what
 
 import sqlite3
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -34,6 +35,11 @@ def base_bytes(connection: sqlite3.Connection, number: int) -> int:
     """The size of the bases of a transaction, compressed. Raises:  sqlite3.Error."""
     ((size,),) = connection.execute(_BASE_BYTES, (number,))
     return int(size)
+
+
+def _after(prefix: bytes) -> bytes:
+    """The first key after all that begin with ``prefix``."""
+    return prefix[:-1] + bytes([prefix[-1] + 1])
 
 
 class Reader:
@@ -79,15 +85,19 @@ class Reader:
         """Closes the connection."""
         self.connection.close()
 
-    def records(self, prefix: bytes = b"[") -> Iterator[tuple[bytes, bytes]]:
+    def records(self, prefix: bytes = b"[", without: Sequence[bytes] = ()) -> Iterator[tuple[bytes, bytes]]:
         """Key and data of all records whose keys begin with ``prefix``, in no order, as at the first step.
 
         Memory: all changes that are not in the table of records yet.  Raises:  JournalError if a record is not as it was written.
+
+        Args:
+            without: longer prefixes of keys that are left out.
         """
         with explained(self.path), self._moment():
             newer = changed(self.connection, self.path) if self.has_changes else {}
-            newer = {key: data for key, data in newer.items() if key.startswith(prefix)}
-            yield from updated(self._stored(prefix), newer)
+            left_out = tuple(without)
+            newer = {key: data for key, data in newer.items() if key.startswith(prefix) and not key.startswith(left_out)}
+            yield from updated(self._stored(prefix, sorted(without)), newer)
 
     @contextmanager
     def _moment(self) -> Iterator[None]:
@@ -98,9 +108,10 @@ class Reader:
         finally:
             self.connection.execute("COMMIT")
 
-    def _stored(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def _stored(self, prefix: bytes, without: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """The rows of the table of records."""
-        for key, data, crc in self.connection.execute(_RECORDS, (prefix, prefix[:-1] + bytes([prefix[-1] + 1]))):
+        ranges = zip([prefix, *map(_after, without)], [*without, _after(prefix)], strict=True)
+        for key, data, crc in chain.from_iterable(self.connection.execute(_RECORDS, each) for each in ranges):
             if not isinstance(data, bytes) or record_crc(key, data) != crc:
                 raise damaged(self.path, f"the record {key.decode(errors='replace')} is not as it was written")
             yield key, data

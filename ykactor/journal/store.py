@@ -19,12 +19,16 @@ from ykactor.journal.files import (
     Seen,
     WatchedFiles,
     Witness,
+    follows_nobody,
     forget_following,
     forget_superseded,
+    is_following,
     locked,
+    note_daemon,
     note_following,
     read_superseded,
     sync,
+    write_superseded,
 )
 from ykactor.journal.reading import base_bytes
 from ykactor.journal.terms import NO_TERM, TERMS_MAX, Beginning, Term, Terms, read_beginnings, write_beginning, write_beginnings
@@ -268,6 +272,19 @@ class Store:
 
     # ---- as a standby
 
+    def take_over(self) -> None:
+        """Become the journal of the next daemon: begin a term that the daemon before does not reach.
+
+        Raises:  JournalError if this journal follows no other one, or lacks some of it; as ``commit``; OSError.
+        """
+        directory = self._path.parent
+        if not is_following(directory):
+            raise JournalError(follows_nobody(directory))
+        self._read_newest()
+        self.begin_term(takes_over=True)
+        forget_superseded(directory)
+        note_daemon(directory)
+
     def follow(self, beginnings: Sequence[Beginning], number: int) -> None:
         """Take over the terms of the history that this journal is the beginning of. Raises:  as ``commit``.
 
@@ -279,6 +296,8 @@ class Store:
             write_beginnings(self._connection, beginnings)
         self.beginnings = list(beginnings)
         self._follows_from = number
+        if self.number < number and not is_following(self._path.parent):
+            write_superseded(self._path.parent, f"term {beginnings[-1].term}")  # no daemon begins with a part of a history
         self._note_following()
 
     def _note_following(self) -> None:

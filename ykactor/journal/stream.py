@@ -2,7 +2,8 @@
 
 A standby sends ``Join``, and ``Durable`` with the newest transaction that it has on its disk. A daemon answers ``Refused``, or
 ``Following`` and then data in parts: a copy of the rest of the history (``copying``) after ``Copy``, otherwise transactions. A
-standby that takes over sends ``HandOver``, and is sent ``Ended`` when no other transaction will follow.
+standby that runs the turns sends ``WantBases``. One that takes over sends ``HandOver``, and is sent ``Ended`` when no other
+transaction will follow.
 """
 
 from collections.abc import Iterator
@@ -40,6 +41,10 @@ class Durable(_Message, frozen=True):
     number: int
 
 
+class WantBases(_Message, frozen=True):
+    """The standby lacks a base of a partition, from which it could run the turns."""
+
+
 class HandOver(_Message, frozen=True):
     """The standby takes over when the daemon has ended in good order."""
 
@@ -52,10 +57,12 @@ class Refused(_Message, frozen=True):
     """The daemon does not let this journal follow: trying again changes nothing.
 
     Attributes:
+        ends: whether the daemon ends, because this journal has taken over for it.
         outrun_in: the term in which the daemon itself has taken over the history that this journal has taken over; "" otherwise.
     """
 
     reason: str
+    ends: bool = False
     outrun_in: str = ""
 
 
@@ -79,7 +86,7 @@ class Part(_Message, frozen=True):
     is_last: bool = True
 
 
-ToDaemon = Join | Durable | HandOver
+ToDaemon = Join | Durable | WantBases | HandOver
 ToStandby = Refused | Following | Copy | Part | Ended
 
 _ENCODER = msgspec.msgpack.Encoder()

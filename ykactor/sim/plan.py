@@ -306,4 +306,3 @@ def fails_on(found: ConfigPlan) -> dict[str, bool]:
         "reject": bool(found.refused or rejected),
         "drain": bool(found.drains),
     }
-

@@ -316,9 +316,7 @@ def _queue_ahead(other: QueueNode, own: QueueNode, siblings: list[QueueNode]) ->
     return None
 
 
-def _differences(
-    other: QueueNode, own: QueueNode, siblings: list[QueueNode]
-) -> Iterator[tuple[str, str, str, float]]:
+def _differences(other: QueueNode, own: QueueNode, siblings: list[QueueNode]) -> Iterator[tuple[str, str, str, float]]:
     """Differences of two queues, the one that decides first: name, both values, and a number below 0 if the first is before."""
     assert own.parent is not None
     by_priority = own.parent.config.properties.sort_by_priority

@@ -186,9 +186,7 @@ class Preemptor:
         if before is None or before.node is not node:  # else the node was reserved for the ask already
             plan.report(*given_up, reserved)
 
-    def _entry(
-        self, now_ns: int, ask: Ask, found: Solution, why: str, rejected: Sequence[tuple[NodeID, str]] = ()
-    ) -> Preempted:
+    def _entry(self, now_ns: int, ask: Ask, found: Solution, why: str, rejected: Sequence[tuple[NodeID, str]] = ()) -> Preempted:
         """The fact that records the preemption; made before the victims are released.
 
         Args:

@@ -33,7 +33,7 @@ class Base(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Restored(NamedTuple):
-    """A partition with its scheduler, and the text of the base from which they were made."""
+    """A partition with its scheduler, and the text of the base from which they were made; empty if that is in the history."""
 
     core: PartitionCore
     scheduler: SchedulerCore

@@ -62,6 +62,11 @@ def pairs(text: bytes) -> Iterator[tuple[bytes, bytes]]:
     return zip(lines[::2], lines[1::2], strict=False)
 
 
+def prefix_of(partition: PartitionName) -> bytes:
+    """The beginning of the keys of a partition."""
+    return _ENCODER.encode((partition,))[:-1] + b","
+
+
 def partition_of(key: bytes) -> PartitionName:
     """The partition of a key.
 

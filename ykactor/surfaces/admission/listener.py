@@ -17,15 +17,21 @@ from ykactor.surfaces.admission.slots import Slot, Slots
 from ykactor.surfaces.log.logs import LimitedLog, raised_at
 from ykactor.surfaces.net.descriptors import NO_ROOM, is_reserved
 from ykactor.surfaces.net.doors import HTTP, Door, Origin
-from ykactor.surfaces.net.requests import RefusedError
+from ykactor.surfaces.net.requests import HEAD_BYTES_MAX, RefusedError
 from ykactor.surfaces.net.transports import TlsError, Transport, linger, transport_of
 
 #: Lines about what is refused in the log, in a second.
 REFUSED_LINES = 3
 #: The header of an answer that ends its connection.
 CLOSES = {"Connection": "close"}
+#: The only path that is answered while nobody is let in: the process runs, and need not be started again.
+LIVE_PATH = "/livez"
+_LIVE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n"
 #: How long a connection may take to be told that there is no room.
 _TURN_AWAY_S = 10
+#: How many of them are told at a time while there is no daemon; and how soon others are accepted after an error.
+_TURNED_AWAY_MAX = 100
+_ACCEPT_AGAIN_S = 0.1
 
 
 class Listener:
@@ -185,3 +191,41 @@ async def _turn_away(transport: Transport, reason: str) -> None:
     with trio.move_on_after(_TURN_AWAY_S), suppress(trio.BrokenResourceError):  # it has gone
         await transport.send_all(RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, reason).response())
         await linger(transport)
+
+
+# ---- while there is no daemon yet
+
+
+async def turn_away(doors: Sequence[Door], reason: str) -> None:
+    """Refuse all requests with 503 but for ``LIVE_PATH``, until cancelled: who connects later waits in the queue of the socket.
+
+    Connections with TLS are closed.
+    """
+    async with trio.open_nursery() as nursery:
+        for door in doors:
+            nursery.start_soon(_turn_away_all, door, reason)
+
+
+async def _turn_away_all(door: Door, reason: str) -> None:
+    async with trio.open_nursery() as nursery:
+        while True:
+            try:
+                stream = await door.listener.accept()
+            except OSError:  # too many files are open, or it has gone
+                await trio.sleep(_ACCEPT_AGAIN_S)
+                continue
+            if door.tls is None and len(nursery.child_tasks) < _TURNED_AWAY_MAX:
+                nursery.start_soon(_answer_or_turn_away, Transport(stream), reason)
+            else:
+                stream.socket.close()
+
+
+async def _answer_or_turn_away(transport: Transport, reason: str) -> None:
+    async with transport:
+        with trio.move_on_after(_TURN_AWAY_S), suppress(trio.BrokenResourceError):  # it has gone
+            head = await transport.receive_some(HEAD_BYTES_MAX)
+            if head.startswith(f"GET {LIVE_PATH} ".encode()):
+                await transport.send_all(_LIVE)
+                await linger(transport)
+            elif head:
+                await _turn_away(transport, reason)

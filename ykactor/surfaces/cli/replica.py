@@ -1,4 +1,4 @@
-"""``ykactor replica``: runs the turns of a daemon, compares, and answers readers; or keeps its journal, as a standby."""
+"""``ykactor replica``: runs the turns of a daemon, compares, and answers readers."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ from ykactor.surfaces.cli.serve import (
     read_access,
     read_tls,
 )
-from ykactor.surfaces.cli.standby import keep_standby
-from ykactor.surfaces.cli.state_options import Keeping, StateDirectory, keeping_options, obstacle
+from ykactor.surfaces.cli.state_options import obstacle
 from ykactor.surfaces.cli.terminal import on_one_line
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.daemon.reports import checks_of_files
@@ -156,14 +155,6 @@ class _Files(NamedTuple):
     show_default=True,
     help="Seconds between two lines that say how far it is.",
 )
-@click.option(
-    "--standby",
-    "is_standby",
-    is_flag=True,
-    help="Run no turns, but keep the journal of the daemon in --state-dir, from which a daemon can go on.",
-)
-@click.option("--state-dir", type=StateDirectory(), help="The directory of a standby, which is new, or has followed this daemon.")
-@keeping_options
 @text_or_json("json: JSON Lines.")
 @log_level_option("The least severe lines that are written to the log, which goes to standard error.")
 @grouped("settings", ServiceSettings)
@@ -173,9 +164,6 @@ def command(
     serving: Serving,
     settings: ServiceSettings,
     every_s: float,
-    is_standby: bool,
-    state_dir: Path | None,
-    keeping: Keeping,
     output: str,
     log_level: str,
 ) -> None:
@@ -186,20 +174,7 @@ def command(
     partition, which the daemon makes anew for it soon; until then a partition cannot be read (503). After a lost
     connection it goes on with what it has missed. It begins again with a partition of which a turn was decided otherwise, which
     is in the log; the third of these in an hour ends it with exit code 70. SIGTERM or Ctrl-C ends it.
-
-    With --standby it has each transaction of the daemon on its own disk as soon as the daemon has it. It begins with a copy of
-    what it lacks, and goes on after a lost connection. When the daemon is gone, 'ykactor take-over' ends this command, and
-    'ykactor serve' goes on in its directory.
     """
-    if is_standby != (state_dir is not None):
-        raise click.UsageError("found one of --standby and --state-dir, expected both or none")
-    if state_dir is not None:
-        if serving != Serving() or settings != ServiceSettings():
-            raise click.UsageError("found --standby with an option about readers, which a standby does not answer")
-        keep_standby(daemon, keeping.settings(state_dir), every_s, is_json=output == "json")
-        return
-    if keeping != Keeping():
-        raise click.UsageError("found --durability, --keep-mib or --keep-days without --standby, which keeps a journal")
     prepare_descriptors()
     files = _Files(read_access(serving.access_path), serving.tls())
     writer, lines = LogWriter(STANDARD_ERROR), Printer(STANDARD_OUTPUT)

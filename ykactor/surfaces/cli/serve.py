@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import logging
 import os
+import shutil
 import signal
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -48,10 +49,17 @@ from ykactor.surfaces.cli.state_options import (
     prepare_state_dir,
     standby_options,
 )
-from ykactor.surfaces.daemon.daemon import Daemon, Settings
+from ykactor.surfaces.cli.urls import Destination, Followed, followed_options
+from ykactor.surfaces.daemon.daemon import Daemon, Settings, running_at
 from ykactor.surfaces.files.recovery import Recovered
 from ykactor.surfaces.files.regular import write_private
-from ykactor.surfaces.files.state_dir import StateDir, open_state_dir
+from ykactor.surfaces.files.state_dir import (
+    StandbyDir,
+    StateDir,
+    StateSettings,
+    open_standby_dir,
+    open_state_dir,
+)
 from ykactor.surfaces.log.logs import LOG_CLOSE_S, STANDARD_ERROR, LogWriter, configure, get_logger, log_event
 from ykactor.surfaces.net.descriptors import TooFewDescriptorsError, raise_limit
 from ykactor.surfaces.net.doors import DoorError, DoorSettings, open_doors
@@ -60,6 +68,7 @@ from ykactor.wire.queuefile.load import ConfigError, load
 
 if TYPE_CHECKING:
     from ykactor.surfaces.admission.access_control import AccessWatcher
+    from ykactor.surfaces.cli.standby import Make
     from ykactor.surfaces.daemon.tls_watcher import TlsWatcher
     from ykactor.surfaces.files.access_file import AccessFile
     from ykactor.surfaces.files.tls_files import TlsFiles
@@ -127,6 +136,7 @@ class TlsOptions(Struct, frozen=True):
 )
 @keeping_options
 @standby_options
+@followed_options
 @click.option(
     "--ws",
     "addresses",
@@ -214,34 +224,44 @@ def command(
     where: DoorSettings,
     keeping: Keeping,
     standbys: StandbyOptions,
+    followed: Followed,
     tls_options: TlsOptions,
     log_level: str,
 ) -> None:
-    """Run the scheduler until SIGTERM or Ctrl-C. SIGHUP reads the queue file, the access file and the files of TLS again."""
+    """Run the scheduler until SIGTERM or Ctrl-C. SIGHUP reads the queue file, the access file and the files of TLS again.
+
+    With --standby-of it keeps the journal and the state of another daemon, until 'ykactor take-over' makes it the daemon.
+    """
     has_access, state_dir = settings.access_path is not None, settings.state_dir
     if standbys.standbys and state_dir is None:
         raise click.UsageError("found --standbys without --state-dir, expected both: standbys keep what is there")
+    before = followed.destination()
+    if before is not None and state_dir is None:
+        raise click.UsageError("found --standby-of without --state-dir, expected both: a standby keeps the journal there")
     tls = read_tls(tls_options, has_access)
     prepare_descriptors()
     with lacking():
         config = None if config_file is None else _first_config(config_file)
     watched = None if config_file is None or config_file == DASH else Path(config_file)
+    is_new = state_dir is not None and not state_dir.exists()
     if state_dir is not None:
         prepare_state_dir(state_dir)
     writer = LogWriter(STANDARD_ERROR)
     configure(log_level, writer)
-    if config is not None and config_file is not None:
-        _log_first(config, name_of(config_file))
     if state_dir is None:
         log_event(log, logging.INFO, "state_not_kept", reason="without --state-dir a restart forgets everything")
     settings = structs.replace(settings, config_path=watched, reserves=reserves_nodes(os.environ))
     where = structs.replace(where, has_access=has_access, tls=tls)
     access = read_access(settings.access_path)
     try:
-        with kept_state(state_dir, settings, keeping, standbys) as state:
-            if config is None:
-                _log_without_file(state)
-            unplanned_end = loop.run(_serve, partial(make_daemon, config, settings, state, access, tls), where)
+        if before is not None and state_dir is not None and _is_standby(before, state_dir):
+            prepare = partial(_prepared, config if config_file == DASH else config_file, settings, tls)
+            kept = keeping.settings(state_dir, standbys.settings())
+            unplanned_end = _serve_standby(before, kept, prepare, where, is_new=is_new)
+        else:
+            with kept_state(state_dir, settings, keeping, standbys) as state:
+                _log_config(config, config_file, state)
+                unplanned_end = loop.run(_serve, partial(make_daemon, config, settings, state, access, tls), where)
         if unplanned_end:
             raise exit_codes.Unavailable(unplanned_end)
     except (JournalError, DoorError) as error:
@@ -260,8 +280,11 @@ def _first_config(file: str) -> SchedulerConfig:
         return load(read_watched(file), name_of(file))
 
 
-def _log_without_file(state: StateDir | None) -> None:
-    if state is None or state.recovered is None:
+def _log_config(config: SchedulerConfig | None, config_file: str | None, state: StateDir | None) -> None:
+    """Log where the first configuration comes from."""
+    if config is not None and config_file is not None:
+        _log_first(config, name_of(config_file))
+    elif state is None or state.recovered is None:
         _log_first(load(""), "built-in")
     else:
         _log_first(state.recovered.config, "journal")
@@ -368,10 +391,8 @@ async def running(daemon: Daemon, where: DoorSettings, *alongside: Callable[[], 
     async with open_doors(where) as doors, trio.open_nursery() as nursery:
         for function in alongside:
             nursery.start_soon(function)
-        await nursery.start(daemon.run, doors, Notifier.from_environment())
-        yield [door.url for door in doors]
-        daemon.stop()
-        await daemon.stopped.wait()
+        async with running_at(daemon, doors, Notifier.from_environment()):
+            yield [door.url for door in doors]
         nursery.cancel_scope.cancel()
 
 
@@ -388,6 +409,61 @@ async def _serve(make: Callable[[], Daemon], where: DoorSettings) -> str:
     if signal.SIGINT in received:
         raise KeyboardInterrupt
     return daemon.unplanned_end
+
+
+# ---- a standby first
+
+
+def _is_standby(before: Destination, directory: Path) -> bool:
+    """True if the process begins as a standby, False as the daemon (``standby.begins_as_standby``)."""
+    from ykactor.surfaces.cli.standby import begins_as_standby, ending
+
+    with ending(before):
+        return loop.run(begins_as_standby, directory, before)
+
+
+def _serve_standby(
+    before: Destination, keeping: StateSettings, prepare: Callable[[], Make], where: DoorSettings, *, is_new: bool
+) -> str:
+    """Follow a daemon, and be the daemon after it, until a signal. Returns ``Daemon.unplanned_end``.
+
+    Args:
+        is_new: the directory was made for it, so it is deleted if nothing ever comes.
+    """
+    from ykactor.surfaces.cli.standby import Process, ending  # needs the client, which takes 0.2 s to load
+
+    async def main(directory: StandbyDir) -> str:
+        process = Process(directory, before, prepare, reserves=reserves_nodes(os.environ))
+        unplanned_end = await process.run(where)
+        if signal.SIGINT in process.received:
+            raise KeyboardInterrupt
+        return unplanned_end
+
+    with open_standby_dir(keeping) as directory:
+        try:
+            with ending(before):
+                return loop.run(main, directory)
+        except click.ClickException:
+            if is_new and not directory.writer.joining.beginnings:
+                shutil.rmtree(keeping.directory, ignore_errors=True)
+            raise
+
+
+def _prepared(file: SchedulerConfig | str | None, settings: Settings, tls: TlsFiles | None) -> Make:
+    """Read the files with which a standby becomes the daemon, as they are now. Blocks. Raises:  ClickException."""
+    config = _first_config(file) if isinstance(file, str) else file
+    access = read_access(settings.access_path)
+    if tls is not None:
+        from ykactor.surfaces.files.tls_files import TlsFileError
+
+        with exit_codes.ending(TlsFileError, kind=exit_codes.FileProblem):
+            tls.load()
+
+    def make(state: StateDir) -> Daemon:
+        _log_config(config, file if isinstance(file, str) else STANDARD_INPUT, state)
+        return make_daemon(config, settings, state, access, tls)
+
+    return make
 
 
 async def _handle_signals(daemon: Daemon, signals: AsyncIterator[int], received: set[int]) -> None:

@@ -1,298 +1,318 @@
-"""``ykactor replica --standby``: keeps the journal of a daemon on another disk, from which the next daemon can go on (DU-20)."""
+"""``ykactor serve --standby-of``: a standby that becomes the daemon when it is told to, in the same process (DU-23)."""
 
 from __future__ import annotations
 
-import random
-import shutil
+import importlib
+import logging
 import signal
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import click
-import msgspec
 import trio
-from msgspec import Struct, to_builtins
 
-from ykactor.actors.clock import system_ns
-from ykactor.client.connection import SealedStream, alongside, open_connection
-from ykactor.client.errors import Disconnected
+from ykactor.actors.pauses import collect_old, set_aside, settle_memory
+from ykactor.client import Disconnected, RequestRefused
+from ykactor.client.connection import SealedStream, is_refused, open_connection
 from ykactor.client.login import Login
-from ykactor.core.values.times import S_NS
-from ykactor.core.values.words import plural
-from ykactor.journal.errors import JournalError, NotWrittenError, may_pass
-from ykactor.journal.stream import Copy, Durable, Ended, Following, HandOver, Part, Refused, ToStandby, encode, from_daemon
-from ykactor.journal.transaction import Transaction
+from ykactor.journal import schema
+from ykactor.journal.errors import JournalError, NotWrittenError
+from ykactor.journal.files import follows_nobody, is_following
+from ykactor.journal.reading import Reader
+from ykactor.journal.stream import Following, Join, Refused, ToStandby, encode
+from ykactor.surfaces.admission.listener import turn_away
 from ykactor.surfaces.admission.slots import JOURNAL_PATH
-from ykactor.surfaces.cli.cells import time_text
-from ykactor.surfaces.cli.printer import Printer
-from ykactor.surfaces.cli.state_options import obstacle, prepare_state_dir
-from ykactor.surfaces.cli.terminal import on_one_line, warn
+from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.state_options import obstacle
 from ykactor.surfaces.cli.urls import Destination
-from ykactor.surfaces.files.state_dir import StateSettings, StoreWriter, open_standby_dir
-from ykactor.surfaces.log.logs import STANDARD_ERROR, STANDARD_OUTPUT
+from ykactor.surfaces.daemon.daemon import Daemon, running_at
+from ykactor.surfaces.files.state_dir import StandbyDir, StateDir, is_standby_dir
+from ykactor.surfaces.log.logs import get_logger, log_event
+from ykactor.surfaces.net.doors import Door, DoorError, DoorSettings, SocketFileError, SocketInUseError, open_doors
+from ykactor.surfaces.net.systemd import Notifier, feed_watchdog
+from ykactor.surfaces.standby.asking import Answer
+from ykactor.surfaces.standby.following import (
+    FollowingJournal,
+    NotHandedOverError,
+    RefusedJournalError,
+    UnreadableStreamError,
+    read_message,
+)
+from ykactor.surfaces.standby.requests import Asked, Requests
 from ykactor.wire.si.codec import MSGPACK
 
-T = TypeVar("T")
+log = get_logger(__name__)
 
-#: The first and the longest pause before another attempt to connect, and between attempts to write while the disk is full.
-PAUSE_FIRST_S = 0.2
-PAUSE_MAX_S = 10.0
-RETRY_S = 2.0
-#: The name of a copy that is received.
-_INCOMING = "incoming.db"
-
-
-class Status(Struct, rename="camel"):
-    """The progress of a standby.
-
-    Attributes:
-        transaction: the newest one on its disk; 0 if there is none.
-        term: in which it follows; "" before it has ever followed.
-        lag_seconds: how long after the daemon has written it; None if it has been there since before the command has started.
-    """
-
-    at_ns: int
-    transaction: int
-    term: str
-    connected: bool
-    lag_seconds: float | None = None
-
-    def __str__(self) -> str:
-        """A line for people."""
-        lag = "" if self.lag_seconds is None else f", {1000 * self.lag_seconds:.0f} ms behind"
-        state = "follows" if self.connected else "is not connected"
-        return f"{time_text(self.at_ns)} {state}: transaction {self.transaction} of term {self.term or '-'} is on the disk{lag}"
+#: Makes the daemon that goes on from a state.
+Make = Callable[[StateDir], Daemon]
+#: How long clients wait until the daemon before has been told, and how long who has asked for the take-over waits for that.
+TELL_S = 1.0
+TOLD_S = 3.0
+#: How long a start waits for the answer of the other daemon.
+ASK_S = 5.0
+#: How often the newest events are read.
+READ_AHEAD_S = 1.0
+#: How often systemd is told how far it is.
+STATUS_S = 10.0
 
 
-class UnreadableStreamError(Exception):
-    """A message of the daemon cannot be read, or is not what comes next."""
-
-
-class FollowingJournal:
-    """Follows the journal of a daemon.
+class Process:
+    """The process: a standby, and then a daemon.
 
     Args:
-        directory: for a copy that is received.
-        journal: the own one.
-        tell: prints a line on standard error.
+        directory: open as that of a standby.
+        before: the daemon that it follows.
+        prepare: reads the files that the daemon begins with, before anything is taken over; blocks. Raises ClickException.
+        reserves: whether asks reserve nodes.
+
+    Attributes:
+        received: the signals that came.
     """
 
-    def __init__(
-        self,
-        daemon: Destination,
-        directory: Path,
-        journal: StoreWriter,
-        tell: Callable[[str], None] = warn,
-    ) -> None:
-        self._daemon = daemon
-        #: The one of the addresses of the daemon that has answered.
-        self._address = daemon.url
-        self._tell = tell
-        self._login = Login(**daemon.login())
-        self._incoming = directory / _INCOMING
-        self._journal = journal
-        #: The parts of data that is not complete; of a copy, they are in the file.
-        self._parts: list[bytes] = []
-        #: The size of the copy that is received; None while none is.
-        self._copy_bytes: int | None = None
-        self._takes_over = False
-        #: With which transaction it asks the daemon to end; None: it does not, or has.
-        self._asks_at: int | None = None
-        self.status = Status(0, journal.joining.number, "", connected=False)
+    def __init__(self, directory: StandbyDir, before: Destination, prepare: Callable[[], Make], *, reserves: bool) -> None:
+        self.received: set[int] = set()
+        self._directory = directory
+        self._before = before
+        self._login = Login(**before.login())
+        self._following = FollowingJournal(before.url, self._login, directory.settings.directory, directory.writer)
+        self._requests = Requests(directory.settings.directory)
+        self._prepare = prepare
+        self._reserves = reserves
+        self._notifier = Notifier.from_environment()
+        self._daemon: Daemon | None = None
+        #: About partitions that were not in memory.
+        self._notes: list[str] = []
+        self._scope = trio.CancelScope()
 
-    async def run(self) -> None:
-        """Follow the daemon until cancelled.
+    async def run(self, where: DoorSettings) -> str:
+        """Run until a signal ends it. Returns ``Daemon.unplanned_end``.
 
-        Raises:
-            RequestRefused: the daemon does not let this one in.
-            ClickException: the daemon has another history. JournalError, OSError: the disk fails.
+        Raises, also in groups:
+            DoorError: it cannot listen where it should. JournalError: the disk fails.
+            RequestRefused, RefusedJournalError: as ``FollowingJournal.run``.
         """
-        pause_s, said, number = PAUSE_FIRST_S, "", self.status.transaction
-        while True:
-            try:
-                await self._follow()
-            except (Disconnected, UnreadableStreamError, OSError) as lost:
-                if isinstance(lost, OSError) and not may_pass(lost):
-                    raise
-                if self.status.connected or str(lost) != said:
-                    said = str(lost)
-                    self._tell(f"is not connected, and tries again: {lost}")
-            self.status.connected = False
-            if self.status.transaction > number:  # else each attempt may have the daemon make the same copy
-                pause_s, number = PAUSE_FIRST_S, self.status.transaction
-            await trio.sleep(pause_s * random.uniform(0.5, 1))
-            pause_s = min(2 * pause_s, PAUSE_MAX_S)
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+            async with open_doors(where) as doors, trio.open_nursery() as nursery:
+                self._scope = nursery.cancel_scope
+                nursery.start_soon(self._handle_signals, signals)
+                await nursery.start(self._requests.run, name="requests")
+                if where.http:
+                    importlib.import_module("ykactor.surfaces.http.server")  # takes 0.2 s, which the daemon would need
+                settle_memory()
+                asked, state, make = await self._stand_by(doors)
+                await self._serve(asked, make(state), doors)
+                self._scope.cancel()
+        return "" if self._daemon is None else self._daemon.unplanned_end
 
-    async def _follow(self) -> None:
-        """Follow the daemon over one connection, until it has handed over."""
-        url = self._daemon.url
-        names, self._parts, self._copy_bytes = [MSGPACK.name], [], None
-        await trio.to_thread.run_sync(partial(self._incoming.unlink, missing_ok=True))  # what came of a copy before
-        async with open_connection(url, JOURNAL_PATH, login=self._login, subprotocols=names) as connection:
-            self._address, stream = connection.url, SealedStream(connection)
-            await stream.send(encode(self._journal.joining))
+    async def _handle_signals(self, signals: AsyncIterator[int]) -> None:
+        async for number in signals:
+            self.received.add(number)
+            if self._daemon is not None:
+                self._daemon.reload() if number == signal.SIGHUP else self._daemon.stop()
+            elif number == signal.SIGHUP:
+                log_event(log, logging.INFO, "reload_ignored", reason="a standby reads its files when it takes over")
+            else:
+                log_event(log, logging.INFO, "standby_stopped", transaction=self._following.status.transaction)
+                self._scope.cancel()
+
+    # ---- the standby
+
+    async def _stand_by(self, doors: Sequence[Door]) -> tuple[Asked, StateDir, Make]:
+        """Follow the daemon until this process has taken over."""
+        memory = self._following.memory
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(memory.run, name="memory")
+            nursery.start_soon(feed_watchdog, self._notifier, int, lambda: True, name="watchdog")
+            nursery.start_soon(collect_old, lambda: memory.is_idle, name="collector")
+            nursery.start_soon(self._tell_systemd, name="status")
+            addresses = ", ".join(door.url for door in doors)
+            log_event(log, logging.INFO, "standby_started", addresses=addresses, daemon=self._before.url)
             while True:
-                data = await stream.receive()
-                message = read_message(data)
-                if isinstance(message, Ended):
-                    return
-                await self._handle(message, stream)
+                async with trio.open_nursery() as following:
+                    following.start_soon(self._following.run, name="following")
+                    following.start_soon(self._read_ahead, name="reading ahead")
+                    asked, make = await self._prepared(doors)
+                    following.cancel_scope.cancel()
+                if (state := await self._taken_over(asked)) is not None:
+                    break
+            nursery.cancel_scope.cancel()
+        return asked, state, make
 
-    def tell_end(self) -> None:
-        """Tell that it ends, because somebody has told it to, such as a take-over."""
-        self._tell(f"ends with transaction {self.status.transaction} on the disk")
-
-    async def take_over(self) -> None:
-        """Let the daemon end in good order, and follow it to its end.
-
-        Raises:
-            Disconnected: the connection was lost, or there was none: the daemon may have ended, and may have told more.
-            UnreadableStreamError: see there.
-            RequestRefused, ClickException, JournalError, OSError: as of ``run``.
-        """
-        self._takes_over = True
-        await self._follow()
-
-    async def _handle(self, message: ToStandby, stream: SealedStream) -> None:
-        match message:
-            case Refused(reason=reason):
-                raise click.ClickException(f"{self._address}: {reason}")
-            case Following(beginnings=beginnings, number=number):
-                self._asks_at = number if self._takes_over else None
-                await self._write(partial(self._journal.follow, beginnings, number))
-                self.status.term, self.status.connected = str(beginnings[-1].term), True
-                since = f"in term {self.status.term}, from transaction {self.status.transaction} on"
-                self._tell(f"follows {self._address} {since}")
-                await self._ask(stream)
-            case Copy(size=size):
-                self._tell(f"gets a copy of {plural(size, 'byte')}")
-                self._copy_bytes = size
-                await trio.to_thread.run_sync(partial(self._incoming.write_bytes, b""))
-            case Part(data=data, is_last=is_last) if self._copy_bytes is not None:
-                received = await trio.to_thread.run_sync(_append, self._incoming, data)
-                if is_last and received != self._copy_bytes:
-                    raise UnreadableStreamError(f"found a copy of {received} bytes, expected {self._copy_bytes}")
-                if is_last:
-                    await self._take_in(stream)
-            case Part(data=data, is_last=is_last):
-                self._parts.append(data)
-                if is_last:
-                    await self._take(b"".join(self._parts), stream)
-                    self._parts.clear()
-
-    async def _take(self, data: bytes, stream: SealedStream) -> None:
-        """Write a transaction, and tell that it is on the disk."""
-        try:
-            transaction = Transaction.decode(data)
-            await self._write(partial(self._journal.write, transaction))
-        except ValueError as error:  # also what msgspec raises
-            raise UnreadableStreamError(f"found a transaction that cannot be taken: {error}") from None
-        self.status.lag_seconds = (system_ns() - int(transaction.log[1])) / S_NS
-        await self._confirm(stream)
-
-    async def _take_in(self, stream: SealedStream) -> None:
-        """Take over the copy that was received, and tell that it is on the disk."""
-        await self._write(partial(self._journal.take_in, self._incoming))
-        await trio.to_thread.run_sync(self._incoming.unlink)
-        self._copy_bytes = None
-        await self._confirm(stream)
-
-    async def _confirm(self, stream: SealedStream) -> None:
-        self.status.transaction = self._journal.joining.number
-        await stream.send(encode(Durable(self.status.transaction)))
-        await self._ask(stream)
-        if self._journal.needs_tidying:
-            with suppress(NotWrittenError):  # the next transaction finds it out too
-                await trio.to_thread.run_sync(self._journal.tidy)
-
-    async def _ask(self, stream: SealedStream) -> None:
-        """Ask the daemon to end as soon as it has little left to send: it ends in seconds, whatever was sent."""
-        if self._asks_at is not None and self._journal.joining.number >= self._asks_at:
-            self._asks_at = None
-            await stream.send(encode(HandOver()))
-
-    async def _write(self, work: Callable[[], None]) -> None:
-        """Do blocking work of the journal; while its disk is full, try it again and again."""
-        told = ""
+    async def _tell_systemd(self) -> None:
+        self._notifier.ready(str(self._following.status))
         while True:
+            await trio.sleep(STATUS_S)
+            names = ", ".join(self._following.memory.names) or "nothing"
+            self._notifier.status(f"{self._following.status}; {names} in memory")
+
+    async def _read_ahead(self) -> None:
+        """Read in quiet moments what a take-over would have to read otherwise."""
+        seen = 0
+        while True:
+            await trio.sleep(READ_AHEAD_S)
+            if self._following.memory.is_idle and self._following.status.transaction > seen:
+                seen = self._following.status.transaction
+                await trio.to_thread.run_sync(self._directory.read_ahead)
+
+    async def _prepared(self, doors: Sequence[Door]) -> tuple[Asked, Make]:
+        """Wait until somebody asks to take over and nothing speaks against it; with --hand-over, the daemon has handed over."""
+        reason = f"this is a standby of {self._before.url}"
+        while True:
+            async with trio.open_nursery() as refusing:
+                refusing.start_soon(turn_away, doors, reason)
+                asked = await self._requests.next()
+                refusing.cancel_scope.cancel()  # who connects from now on waits until it is the daemon
+            set_aside()
+            log_event(log, logging.INFO, "takes_over", hands_over=asked.request.hands_over)
             try:
-                return await trio.to_thread.run_sync(work)
-            except NotWrittenError as reason:
-                if str(reason) != told:
-                    told = str(reason)
-                    self._tell(f"{reason}; trying again")
-                await trio.sleep(RETRY_S)
+                return asked, await self._preparation(asked)
+            except (NotHandedOverError, JournalError, OSError) as error:
+                self._fail(asked, str(error))
+            except click.ClickException as error:
+                self._fail(asked, error.format_message())
+
+    async def _preparation(self, asked: Asked) -> Make:
+        directory = self._directory.settings.directory
+        if not is_following(directory):
+            raise JournalError(follows_nobody(directory))
+        make = await trio.to_thread.run_sync(self._prepare)
+        if asked.request.hands_over:
+            await self._following.hand_over()
+        return make
+
+    async def _taken_over(self, asked: Asked) -> StateDir | None:
+        """Begin the term; None if the disk is full, and nothing was taken over."""
+        kept = await self._following.memory.up_to_date()
+        take_over = partial(self._directory.take_over, kept, reserves=self._reserves)
+        try:
+            state = await trio.to_thread.run_sync(take_over)
+        except NotWrittenError as error:
+            self._fail(asked, str(error))
+            return None
+        found = [] if state.recovered is None else state.recovered.partitions.keys() - kept.keys()
+        self._notes = [f"partition {name} was not in memory, and was recovered from the disk" for name in sorted(found)]
+        return state
+
+    def _fail(self, asked: Asked, reason: str) -> None:
+        log_event(log, logging.WARNING, "not_taken_over", reason=reason)
+        asked.answer(Answer(failure=reason))
+
+    # ---- the daemon
+
+    async def _serve(self, asked: Asked, daemon: Daemon, doors: Sequence[Door]) -> None:
+        """Run the daemon to its end, after the one before has been told."""
+        self._daemon = daemon
+        told = _Told(self._login, self._before, self._directory.writer.joining)
+        async with trio.open_nursery() as nursery:
+            if not asked.request.hands_over:
+                nursery.start_soon(told.run, daemon)
+                await told.wait(TELL_S)
+            nursery.start_soon(self._answer, asked, told, daemon)
+            async with running_at(daemon, doors, self._notifier):
+                await daemon.stopped.wait()
+            nursery.cancel_scope.cancel()
+
+    async def _answer(self, asked: Asked, told: _Told, daemon: Daemon) -> None:
+        """Answer when clients are let in, or at once if that depends on standbys, which may come at any time."""
+        wanted = self._directory.settings.standbys.wanted
+        if wanted:
+            self._notes.append(f"clients are let in when {wanted} standbys have everything")
+        elif not told.is_outrun:
+            await daemon.begun.wait()
+        if not asked.request.hands_over:
+            await told.wait(TOLD_S)
+        notes = [*self._notes, *told.notes]
+        failure = " ".join(told.notes) if told.is_outrun else ""
+        asked.answer(Answer(failure, str(told.joining.beginnings[-1].term), told.joining.number, notes))
+        self._requests.refusal = "it has taken over already, and is the daemon"
 
 
-def read_message(data: bytes) -> ToStandby:
-    """The message of a daemon. Raises:  UnreadableStreamError."""
-    try:
-        return from_daemon(data)
-    except msgspec.DecodeError as error:
-        raise UnreadableStreamError(f"found a message that cannot be read: {error}") from None
+class _Told:
+    """Tells the older daemon that its history goes on here.
+
+    Attributes:
+        joining: the journal as it was when it has begun its term.
+        notes: a sentence about what has become of it, when that is known.
+        is_outrun: whether it has taken over itself meanwhile, so that no daemon may begin here.
+    """
+
+    def __init__(self, login: Login, before: Destination, joining: Join) -> None:
+        self.notes: list[str] = []
+        self.is_outrun = False
+        self._login = login
+        self._before = before
+        self.joining = joining
+        self._is_done = trio.Event()
+
+    async def run(self, daemon: Daemon) -> None:
+        """Tell it; the daemon here ends if it must."""
+        self.notes.append(await self._tell(daemon))
+        log_event(log, logging.INFO, "daemon_before_told", outcome=self.notes[0])
+        self._is_done.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until it has been told, or is not in this time."""
+        with trio.move_on_after(seconds):
+            await self._is_done.wait()
+
+    async def _tell(self, daemon: Daemon) -> str:
+        url = self._before.url
+        try:
+            answer = await _answer(url, self._login, self.joining)
+        except (Disconnected, RequestRefused, UnreadableStreamError, OSError) as error:
+            is_nobody = isinstance(error, Disconnected) and is_refused(error)
+            reason = f"{url}: nothing listens there" if is_nobody else self._before.problem(error).message
+            return f"the daemon before was not told, keep it from being started: {reason}"
+        if not isinstance(answer, Refused):
+            return f"{url}: is the same daemon"
+        if answer.outrun_in:
+            self.is_outrun = True
+            daemon.supersede(answer.outrun_in)
+        return f"{url}: {answer.reason}"
 
 
-def _append(path: Path, data: bytes) -> int:
-    """Append to a file; returns its size. Raises:  OSError, which names the file."""
-    try:
-        with path.open("ab") as file:
-            file.write(data)
-            return file.tell()
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
+async def _answer(url: str, login: Login, joining: Join) -> ToStandby:
+    """The answer of a daemon to a journal. Raises:  Disconnected, RequestRefused, UnreadableStreamError, OSError."""
+    async with open_connection(url, JOURNAL_PATH, login=login, subprotocols=[MSGPACK.name]) as connection:
+        stream = SealedStream(connection)
+        await stream.send(encode(joining))
+        return read_message(await stream.receive())
 
 
-async def follow_until_signal(
-    following: FollowingJournal, every_s: float, print_line: Callable[[str], None], *, is_json: bool
-) -> None:
-    """Follow until SIGTERM or SIGINT, with a line about the progress now and then."""
+async def begins_as_standby(directory: Path, before: Destination) -> bool:
+    """True if a directory has no history of its own, or one that a daemon that runs goes on with; False: it is the daemon's.
 
-    async def report() -> None:
-        while True:
-            await trio.sleep(every_s)
-            following.status.at_ns = system_ns()
-            print_line(on_one_line(to_builtins(following.status)) if is_json else str(following.status))
-
-    async def end(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
-        received.add(await anext(signals))
-        scope.cancel()
-
-    received: set[int] = set()
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals, trio.CancelScope() as scope:
-        async with alongside(report, partial(end, signals, scope)):
-            await following.run()
-    following.tell_end()
-    if signal.SIGINT in received:
-        raise KeyboardInterrupt
-
-
-def keep_standby(daemon: Destination, settings: StateSettings, every_s: float, *, is_json: bool) -> None:
-    """Keep the journal of a daemon in a directory until SIGTERM or Ctrl-C.
+    A directory that has taken over is the daemon's when its process is started again with the same arguments, and so is one whose
+    standby has not taken over.
 
     Raises:
-        ClickException: the daemon refuses, or the directory cannot be used.
+        RefusedJournalError: a daemon runs there with another history. RequestRefused: it does not say. JournalError.
     """
-    is_new = not settings.directory.exists()
-    prepare_state_dir(settings.directory)
+    if is_standby_dir(directory):
+        return True
+    with Reader.open(directory) as reader:
+        joining = Join(schema.VERSION, reader.numbers()[1], reader.beginnings())
+    answer: ToStandby | None = None
+    with trio.move_on_after(ASK_S), suppress(Disconnected, UnreadableStreamError, OSError):
+        answer = await _answer(before.url, Login(**before.login()), joining)
+    if isinstance(answer, Refused) and not answer.ends:
+        raise RefusedJournalError(f"{before.url}: {answer.reason}")
+    is_standby = isinstance(answer, Following)
+    if not is_standby:
+        log_event(log, logging.INFO, "standby_not_begun", reason="no daemon goes on with this history")
+    return is_standby
 
-    async def main() -> None:
-        following = FollowingJournal(daemon, settings.directory, journal, errors.say)
-        await follow_until_signal(following, every_s, output.say, is_json=is_json)
 
-    # A daemon may wait for this standby, which waits for nobody who reads its lines.
-    output, errors = Printer(STANDARD_OUTPUT), Printer(STANDARD_ERROR)
+@contextmanager
+def ending(before: Destination) -> Iterator[None]:
+    """Ends the command with the errors of a standby."""
     try:
-        with open_standby_dir(settings) as journal:
-            daemon.run(main)
-    except JournalError as error:
-        raise obstacle(error) from None
-    except click.ClickException:
-        if is_new and not journal.joining.beginnings:  # it was refused before it has got anything
-            shutil.rmtree(settings.directory, ignore_errors=True)
-        raise
-    finally:
-        output.close()
-        errors.close()
+        yield
+    except* (DoorError, JournalError) as errors:
+        raise obstacle(exit_codes.first_of(errors)) from None
+    except* (SocketFileError, SocketInUseError, RefusedJournalError) as refusals:
+        raise click.ClickException(str(exit_codes.first_of(refusals))) from None
+    except* RequestRefused as refusals:
+        raise before.problem(exit_codes.first_of(refusals)) from None

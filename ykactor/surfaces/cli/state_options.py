@@ -124,7 +124,7 @@ standby_options = grouped(
         type=WholeNumber(min=0),
         default=0,
         show_default=True,
-        help="How many standbys (replica --standby) have to have on their disks what anybody is told.",
+        help="How many standbys (serve --standby-of) have to have on their disks what anybody is told.",
     ),
     click.option(
         "--standbys-wait",

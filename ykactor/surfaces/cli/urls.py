@@ -176,3 +176,67 @@ daemon_options = grouped(
         help="Send the token also over ws:// to another machine, where whoever is on the way can read it.",
     ),
 )
+
+
+class Followed(Struct, frozen=True):
+    """The daemon that a standby follows, as it is named on the command line of ``serve``; no daemon without ``standby_of``."""
+
+    standby_of: str | None = None
+    standby_token_file: Path | None = None
+    standby_tls_ca: Path | None = None
+    standby_tls_cert: Path | None = None
+    standby_tls_key: Path | None = None
+    standby_insecure: bool = False
+
+    def destination(self) -> Destination | None:
+        """The daemon; None if there is none."""
+        if self.standby_of is None:
+            return None
+        if self.standby_tls_key is not None and self.standby_tls_cert is None:
+            raise click.UsageError("found --standby-tls-key without --standby-tls-cert, expected both")
+        token, ca, cert = self.standby_token_file, self.standby_tls_ca, self.standby_tls_cert
+        return Destination(self.standby_of, token, ca, cert, self.standby_tls_key, self.standby_insecure)
+
+
+#: The options of ``serve`` about the daemon that it follows.
+followed_options = grouped(
+    "followed",
+    Followed,
+    click.option(
+        "--standby-of",
+        type=DAEMON_URL,
+        metavar="URL",
+        help="Begin as a standby of the daemon there: keep its journal in --state-dir and its partitions in memory, until "
+        "'ykactor take-over' makes this process the daemon. Several addresses, with commas between them, if others may take "
+        "over. In a directory that has taken over, or has a history that no daemon there goes on with, it is the daemon at once.",
+    ),
+    click.option(
+        "--standby-token-file",
+        type=EXISTING_FILE,
+        envvar="YKACTOR_TOKEN_FILE",
+        show_envvar=True,
+        help="A file with the token for that daemon, of the role replica.",
+    ),
+    click.option(
+        "--standby-tls-ca",
+        type=EXISTING_FILE,
+        envvar="YKACTOR_TLS_CA",
+        show_envvar=True,
+        help="The authorities to trust there, in PEM.",
+    ),
+    click.option(
+        "--standby-tls-cert",
+        type=EXISTING_FILE,
+        envvar="YKACTOR_TLS_CERT",
+        show_envvar=True,
+        help="The certificate that shows that daemon who this is, in PEM.",
+    ),
+    click.option(
+        "--standby-tls-key",
+        type=EXISTING_FILE,
+        envvar="YKACTOR_TLS_KEY",
+        show_envvar=True,
+        help="The key of that certificate, in PEM.",
+    ),
+    click.option("--standby-insecure", is_flag=True, help="Send the token also over ws:// to another machine."),
+)

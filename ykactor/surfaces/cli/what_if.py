@@ -109,9 +109,7 @@ _TOTALS = [
     Column("TASKS", field("run")),
     *(Column(name.upper(), field(name), is_number=True) for name in ("runs", "waits", "ended", "refused")),
 ]
-_COLUMNS = [
-    Column(name, field(name)) for name in ("PARTITION", "APPLICATION", "QUEUE", "TASKS", "AS IT IS", "WHAT IF")
-]
+_COLUMNS = [Column(name, field(name)) for name in ("PARTITION", "APPLICATION", "QUEUE", "TASKS", "AS IT IS", "WHAT IF")]
 
 
 def _lines(source: Path | str, comparison: Comparison) -> Iterator[str]:

@@ -8,8 +8,8 @@ what they published, the journal makes it durable, sessions send what is queued 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from ykactor.actors.commands import Awaited, Intake, RunCycles
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.gateway import Point, Reached
 from ykactor.actors.health import Check, HealthChecks
-from ykactor.actors.journal import Journal, Recording
+from ykactor.actors.journal import Journal, Recording, Since
 from ykactor.actors.outbox import Outbox, OutboxRegistry
 from ykactor.actors.partition import Cycling, PartitionActor, Standing
 from ykactor.actors.partitions import Partitions
@@ -518,21 +518,23 @@ class Daemon:
         self._stop.set()
 
     def _make_partition(self, config: PartitionConfig) -> PartitionActor:
-        restored = None if self._recovered is None else self._recovered.partitions.get(config.name)
+        recovered = self._recovered
+        restored = None if recovered is None else recovered.partitions.get(config.name)
+        since = Since() if recovered is None else recovered.since.get(config.name, Since())
         return PartitionActor(
             config,
             self._clock,
             self.feed.inbox.give,
             Cycling(manual=self.manual, reserves=self._settings.reserves, on_cycle=log_cycle),
-            recording=self._recording(),
+            recording=self._recording(since),
             restored=restored,
         )
 
-    def _recording(self) -> Recording:
+    def _recording(self, since: Since) -> Recording:
         """Records of turns are for the journal; without one, for replicas, as long as there are any."""
         journal, turns = self._journal, self.turns
         if journal is not None:
-            return Recording(journal.room, encode_cause, journal.history, log_no_base)
+            return Recording(journal.room, encode_cause, journal.history, log_no_base, since=since)
         return Recording(_room, encode_cause, turns.history, log_no_base, lambda: turns.is_read, has_rows=False)
 
     async def _stop_partitions(self) -> None:
@@ -567,6 +569,17 @@ class Daemon:
 
 async def _room() -> None:
     """Wait for nothing: what is not written needs no room."""
+
+
+@asynccontextmanager
+async def running_at(daemon: Daemon, doors: Sequence[Door], notifier: Notifier) -> AsyncIterator[None]:
+    """Run a daemon at these doors; in the block clients are let in. At its end the daemon is stopped."""
+    async with trio.open_nursery() as nursery:
+        await nursery.start(daemon.run, doors, notifier)
+        yield
+        daemon.stop()
+        await daemon.stopped.wait()
+        nursery.cancel_scope.cancel()
 
 
 async def _cancel_when(event: trio.Event, scope: trio.CancelScope) -> None:

@@ -7,14 +7,14 @@ and the resource manager go on by number.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from ykactor.actors.journal import Journal
+from ykactor.actors.journal import Journal, Since
 from ykactor.actors.outbox import KEPT_BYTES_MAX, KEPT_MAX, Epochs, Outbox
 from ykactor.actors.receipts import Unanswered, unanswered
 from ykactor.actors.ring import EventRecordLike
@@ -22,7 +22,7 @@ from ykactor.actors.supervision import Rows
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.facts import Audited
 from ykactor.core.records.base import Restored, made_from
-from ykactor.core.records.encoding import partition_of
+from ykactor.core.records.encoding import partition_of, prefix_of
 from ykactor.core.records.restore import DamagedStateError
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.names import Names
@@ -69,12 +69,24 @@ class Unfinished(NamedTuple):
     change: ChangeRow
 
 
+class Kept(NamedTuple):
+    """A partition that a standby has in memory as it is after the last transaction, and its newest base in the history."""
+
+    restored: Restored
+    since: Since
+
+
+#: The partitions that a daemon after a restart has in memory.
+NOTHING_KEPT: Mapping[PartitionName, Kept] = {}
+
+
 class Recovered(Struct):
     """The state that a daemon takes over from the one before it.
 
     Attributes:
         config: in force.
         partitions: by name, with their state.
+        since: of partitions that have no base of their own, the newest one in the history.
         change: the last change of the configuration, which has put ``config`` into force.
         unfinished: the change that was under way; None if there was none.
         registration: None if no resource manager was registered.
@@ -89,6 +101,7 @@ class Recovered(Struct):
 
     config: SchedulerConfig
     partitions: dict[PartitionName, Restored]
+    since: dict[PartitionName, Since]
     change: ChangeRow
     unfinished: Unfinished | None
     registration: RegistrationRow | None
@@ -103,19 +116,31 @@ class Recovered(Struct):
     ahead_ns: int
 
 
-def recover(reader: Reader, on_progress: Callable[[], None] = _silent, *, reserves: bool) -> Recovered | None:
-    """Read a journal; None if it is empty. ``on_progress`` is called now and then.
+def recover(
+    reader: Reader,
+    on_progress: Callable[[], None] = _silent,
+    kept: Mapping[PartitionName, Kept] = NOTHING_KEPT,
+    newest_events: NewestEvents | None = None,
+    *,
+    reserves: bool,
+) -> Recovered | None:
+    """Read a journal; None if it is empty.
+
+    Args:
+        on_progress: called now and then.
+        kept: the partitions that need not be read.
+        newest_events: those that were read before.
 
     Raises:
         JournalError: the journal is damaged.
         UnreadableRowError, DamagedStateError: rows are of a later version, or do not belong together.
         HistoryError: facts are of a later version.
     """
-    own, rows = _records(reader, on_progress)
+    own, rows = _records(reader, on_progress, kept)
     if not own and not rows:
         return None
     check(own)
-    partitions = _partitions(rows, on_progress, reserves=reserves)
+    partitions = _partitions(rows, on_progress, reserves=reserves) | {name: found.restored for name, found in kept.items()}
     if CONFIG not in own:
         raise DamagedStateError("there is no configuration")
     registration = msgspec.json.decode(own[REGISTRATION], type=RegistrationRow) if REGISTRATION in own else None
@@ -123,6 +148,7 @@ def recover(reader: Reader, on_progress: Callable[[], None] = _silent, *, reserv
     return Recovered(
         config=msgspec.json.decode(own[CONFIG], type=SchedulerConfig),
         partitions=partitions,
+        since={name: found.since for name, found in kept.items()},
         change=_change(own, CHANGE),
         unfinished=_unfinished(own),
         registration=registration,
@@ -131,7 +157,7 @@ def recover(reader: Reader, on_progress: Callable[[], None] = _silent, *, reserv
         acts=begun_acts(own),
         messages=_messages(reader, registration, on_progress),
         last_message=0 if newest is None else newest.first_message + newest.messages_count - 1,
-        events=_events(reader, on_progress),
+        events=(newest_events or NewestEvents()).read(reader, on_progress),
         last_event=0 if newest is None else newest.first_event + newest.events_count - 1,
         at_ns=0 if newest is None else newest.at_ns,
         ahead_ns=msgspec.json.decode(own[CLOCK], type=ClockRow).ahead_ns if CLOCK in own else 0,
@@ -152,7 +178,7 @@ def _unfinished(own: dict[bytes, bytes]) -> Unfinished | None:
 
 def recover_partitions(reader: Reader, *, reserves: bool) -> dict[PartitionName, Restored]:
     """The partitions with their state after the last transaction. Raises:  as ``recover``."""
-    return _partitions(_records(reader, _silent)[1], _silent, reserves=reserves)
+    return _partitions(_records(reader, _silent, ())[1], _silent, reserves=reserves)
 
 
 def configuration_of(reader: Reader) -> SchedulerConfig | None:
@@ -174,11 +200,13 @@ def restored_outbox(recovered: Recovered, journal: Journal | None, now_ns: int) 
     return outbox
 
 
-def _records(reader: Reader, on_progress: Callable[[], None]) -> tuple[dict[bytes, bytes], dict[PartitionName, Rows]]:
-    """The rows of the daemon itself, and those of each partition."""
+def _records(
+    reader: Reader, on_progress: Callable[[], None], kept: Iterable[PartitionName]
+) -> tuple[dict[bytes, bytes], dict[PartitionName, Rows]]:
+    """The rows of the daemon itself, and those of each partition but for those that are kept."""
     own: dict[bytes, bytes] = {}
     found: dict[PartitionName, Rows] = defaultdict(list)
-    for number, (key, data) in enumerate(reader.records()):
+    for number, (key, data) in enumerate(reader.records(without=[*map(prefix_of, kept)])):
         if number % PROGRESS_ROWS == 0:
             on_progress()
         if key.startswith(b'["",'):
@@ -229,19 +257,35 @@ def _finished(work: Steps[R], on_progress: Callable[[], None]) -> R:
         on_progress()
 
 
-def _events(reader: Reader, on_progress: Callable[[], None]) -> list[EventRecordLike]:
-    """The newest events, in order; none before a transaction whose events are not the same any more."""
-    kept: list[LogRow] = []
-    count = 0
-    for row in _newest(reader, on_progress):
-        if count >= EVENTS_MAX:
-            break
-        if row.events_count:
-            kept.append(row)
-            count += row.events_count
-    found: list[EventRecordLike] = []
-    for row in reversed(kept):
-        on_progress()
+class NewestEvents:
+    """The newest events of a journal, in order; none before a transaction whose events are not the same any more."""
+
+    def __init__(self) -> None:
+        self._events: list[EventRecordLike] = []
+        #: The newest transaction that was read.
+        self._number = 0
+
+    def read(self, reader: Reader, on_progress: Callable[[], None] = _silent) -> list[EventRecordLike]:
+        """Read what is new in the journal; all events there are. Raises:  as ``recover``."""
+        rows, count, newest, is_gapless = list[LogRow](), 0, 0, False
+        for row in _newest(reader, on_progress):
+            is_gapless = row.number <= self._number
+            if is_gapless or count >= EVENTS_MAX:
+                break
+            newest = max(newest, row.number)
+            if row.events_count:
+                rows.append(row)
+                count += row.events_count
+        if not is_gapless:
+            self._events.clear()
+        for row in reversed(rows):
+            on_progress()
+            self._add(row)
+        self._number = max(self._number, newest)
+        del self._events[: -2 * EVENTS_MAX]
+        return self._events
+
+    def _add(self, row: LogRow) -> None:
         try:
             again = [event for event, _ in events_of(row)]
         except HistoryError as error:
@@ -249,10 +293,9 @@ def _events(reader: Reader, on_progress: Callable[[], None]) -> list[EventRecord
                 raise HistoryError(f"transaction {row.number}: {error}") from None
             again = []  # written by an early version with other facts
         if len(again) != row.events_count:
-            found.clear()
+            self._events.clear()
         else:
-            found += again
-    return found
+            self._events += again
 
 
 def events_of(row: LogRow) -> Iterator[tuple[EventRecord, RecordedTurn]]:

@@ -6,8 +6,8 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,16 +19,17 @@ from ykactor.actors.journal import AsyncStore, BlockingStore, History, Journal, 
 from ykactor.actors.pauses import shorten_collections
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
+from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import S_NS
 from ykactor.journal import schema
 from ykactor.journal.errors import JournalError
-from ykactor.journal.files import Durability
+from ykactor.journal.files import Durability, may_follow
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
 from ykactor.journal.stream import Join
 from ykactor.journal.terms import Beginning, Terms
 from ykactor.journal.transaction import Batch, Transaction
-from ykactor.surfaces.files.recovery import Recovered, recover
+from ykactor.surfaces.files.recovery import NOTHING_KEPT, Kept, NewestEvents, Recovered, recover
 from ykactor.surfaces.log.logs import get_logger, log_event
 from ykactor.wire.history import HistoryError, encode_facts
 
@@ -104,12 +105,13 @@ class StoreWriter:
         copies: the standbys that get each transaction that is committed; None of a journal that has none.
 
     Attributes:
+        settings: how it was opened.
         needs_tidying: whether ``tidy`` has anything to do.
     """
 
     def __init__(self, opened: Store, settings: StateSettings, copies: standbys.Standbys | None = None) -> None:
         self._store = opened
-        self._settings = settings
+        self.settings = settings
         self._standbys = copies
         self.needs_tidying = False
         #: The Unix time of the last commit.
@@ -132,7 +134,7 @@ class StoreWriter:
             self._look_for_tidying()
 
     def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
-        with Reader.open(self._settings.directory) as reader:
+        with Reader.open(self.settings.directory) as reader:
             return list(reader.records(prefix))
 
     def tidy(self) -> None:
@@ -141,7 +143,7 @@ class StoreWriter:
                 self._store.merge()
             if self._store.needs_checkpoint:
                 self._store.checkpoint()
-            self._is_trimming = self._store.trim(self._settings.keep_bytes, self._settings.keep_ns, self._at_ns) > 0
+            self._is_trimming = self._store.trim(self.settings.keep_bytes, self.settings.keep_ns, self._at_ns) > 0
             self._look_for_tidying()
 
     def _look_for_tidying(self) -> None:
@@ -166,6 +168,12 @@ class StoreWriter:
         with self._using:
             self._store.take_in(copy)
             self._store.checkpoint()
+
+    def take_over(self, copies: standbys.Standbys) -> None:
+        """Become the journal of the next daemon, which has these standbys. Raises:  as ``Store.take_over``."""
+        with self._using:
+            self._store.take_over()
+            self._standbys = copies
 
     @property
     def joining(self) -> Join:
@@ -202,35 +210,90 @@ def open_state_dir(
             shutil.rmtree(rest, ignore_errors=True)
         if opened.loss:
             log_event(log, logging.ERROR, "journal_loss", directory=settings.directory, reason=opened.loss)
-        recovered = _recover(settings.directory, on_progress, reserves=reserves)
-        state = StateDir(settings, writer, copies, recovered, opened.terms, opened.last_event, opened.last_message)
-        _log_recovered(settings.directory, recovered, time.monotonic() - began_s)
-        del recovered
-        yield state
+        yield _state(opened, writer, copies, _recover(settings.directory, on_progress, reserves=reserves), began_s)
     finally:
         writer.close()
 
 
+def _state(
+    opened: Store, writer: StoreWriter, copies: standbys.Standbys, recovered: Recovered | None, began_s: float
+) -> StateDir:
+    settings = writer.settings
+    _log_recovered(settings.directory, recovered, time.monotonic() - began_s)
+    return StateDir(settings, writer, copies, recovered, opened.terms, opened.last_event, opened.last_message)
+
+
+class StandbyDir:
+    """The open state directory of a standby.
+
+    Attributes:
+        settings: how it was opened.
+        writer: writes what the daemon has written.
+    """
+
+    def __init__(self, opened: Store, settings: StateSettings) -> None:
+        self.settings = settings
+        self.writer = StoreWriter(opened, settings)
+        self._opened = opened
+        self._events = NewestEvents()
+
+    def read_ahead(self) -> None:
+        """Read what a take-over would have to read otherwise. Blocks; not while ``take_over`` does. Raises:  JournalError."""
+        with Reader.open(self.settings.directory) as reader, suppress(HistoryError):  # the take-over says what is wrong
+            self._events.read(reader)
+
+    def take_over(self, kept: Mapping[PartitionName, Kept], *, reserves: bool) -> StateDir:
+        """Begin the term of the next daemon, and recover what the journal holds, but for the partitions that are kept. Blocks.
+
+        Raises:
+            JournalError: the journal has followed no daemon, or the disk fails. OSError: the disk fails.
+        """
+        began_s, opened, directory = time.monotonic(), self._opened, self.settings.directory
+        copies = standbys.Standbys(directory, opened.number, opened.beginnings, self.settings.standbys)
+        self.writer.take_over(copies)
+        copies.beginnings = opened.beginnings
+        recovered = _recover(directory, lambda: None, kept, self._events, reserves=reserves)
+        return _state(opened, self.writer, copies, recovered, began_s)
+
+
 @contextmanager
-def open_standby_dir(settings: StateSettings) -> Iterator[StoreWriter]:
+def open_standby_dir(settings: StateSettings) -> Iterator[StandbyDir]:
     """Open the journal of a standby; closed at the end of the block. Blocks.
 
     Raises:
         JournalError: the directory cannot be used; the message says why and what to do.
     """
-    opened = Store.open(settings.directory, settings.durability, now_ns=system_ns(), holder="standby")
-    writer = StoreWriter(opened, settings)
+    directory = StandbyDir(Store.open(settings.directory, settings.durability, now_ns=system_ns(), holder="standby"), settings)
     try:
-        yield writer
+        yield directory
     finally:
-        writer.close()
+        directory.writer.close()
 
 
-def _recover(directory: Path, on_progress: Callable[[], None], *, reserves: bool) -> Recovered | None:
+def is_standby_dir(directory: Path) -> bool:
+    """True if a directory has no history of its own: it is new, follows that of a daemon, or has handed over to another one.
+
+    Raises:
+        JournalError: the journal cannot be read.
+    """
+    if not (directory / schema.NAME).exists() or may_follow(directory):
+        return True
+    with Reader.open(directory) as reader:
+        return not reader.beginnings() and reader.numbers() == (1, 0)
+
+
+def _recover(
+    directory: Path,
+    on_progress: Callable[[], None],
+    kept: Mapping[PartitionName, Kept] = NOTHING_KEPT,
+    newest_events: NewestEvents | None = None,
+    *,
+    reserves: bool,
+) -> Recovered | None:
     shorten_collections()
     try:
         with Reader.open(directory) as reader:
-            return recover(reader, on_progress, reserves=reserves)
+            return recover(reader, on_progress, kept, newest_events, reserves=reserves)
     except (UnreadableRowError, DamagedStateError, HistoryError) as error:
         raise JournalError(
             f"{directory}: the state cannot be read: {error}; expected what this version or an earlier one wrote"

@@ -21,7 +21,7 @@ from ykactor.access.model import Role
 from ykactor.access.view import View, view_of
 from ykactor.surfaces.admission.admission import Asked, bearer_of, refuse_twice
 from ykactor.surfaces.admission.caller import Caller
-from ykactor.surfaces.admission.listener import CLOSES, AcceptedConnection
+from ykactor.surfaces.admission.listener import CLOSES, LIVE_PATH, AcceptedConnection
 from ykactor.surfaces.http.connections import Application
 from ykactor.surfaces.http.replies import cors, error_page, reply, value_of, with_query
 from ykactor.surfaces.net.doors import DoorKind
@@ -29,10 +29,6 @@ from ykactor.surfaces.net.requests import RETRY, RefusedError
 
 #: In a path; of a decoded one everything else is encoded again.
 _PLAIN = "/:@!$&'()*+,;=~"
-
-
-#: The only path that is answered while nobody is let in: the process runs, and need not be started again.
-LIVE_PATH = "/livez"
 
 
 def application(routes: Sequence[Route], files: Sequence[BaseRoute], waits: Callable[[], str] = str) -> Application:

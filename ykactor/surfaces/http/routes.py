@@ -16,9 +16,10 @@ from ykactor import __version__
 from ykactor.access.model import Role
 from ykactor.actors.gateway import ReadGateway
 from ykactor.core.inspection.explanation import AskExplanation
+from ykactor.surfaces.admission.listener import LIVE_PATH
 from ykactor.surfaces.http import parameters
 from ykactor.surfaces.http.api import Api
-from ykactor.surfaces.http.app import LIVE_PATH, Endpoint, Route
+from ykactor.surfaces.http.app import Endpoint, Route
 from ykactor.surfaces.http.configuration import Configuration
 from ykactor.surfaces.http.debug import Debug, moved
 from ykactor.surfaces.http.events import Events

@@ -27,6 +27,7 @@ from ykactor.journal.stream import (
     Refused,
     ToDaemon,
     ToStandby,
+    WantBases,
     encode,
     from_standby,
     parts,
@@ -66,6 +67,8 @@ class JournalSession:
         self._waiting = trio.CancelScope()
         self._is_stopping = False
         self._told = trio.Event()
+        #: Held while the standby waits for bases.
+        self._making = trio.Lock()
 
     def stop(self) -> None:
         """Send what there is, and end when the standby has it."""
@@ -81,18 +84,19 @@ class JournalSession:
         self.peer.settle()
         if (term := self._gateway.terms.superseded_by(message.beginnings)) is not None:
             try:
-                await self._send(Refused(f"this daemon ends, as another one has taken over in term {term}"))
+                await self._send(Refused(f"this daemon ends, as another one has taken over in term {term}", ends=True))
             finally:  # also if the answer reaches nobody
                 self._gateway.supersede(str(term))
             return
         if reason := self._refusal(message):
             terms = self._gateway.terms
-            await self._send(Refused(reason, str(terms.present) if terms.has_outrun(message.beginnings) else ""))
+            outrun_in = str(terms.present) if terms.has_outrun(message.beginnings) else ""
+            await self._send(Refused(reason, outrun_in=outrun_in))
             return
         standby = self._standbys.join(message.number, self._caller.identity.name, self._caller.origin)
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._listen, standby, nursery.cancel_scope)
+                nursery.start_soon(self._listen, standby, nursery)
                 with suppress(ConnectionClosedError):
                     try:
                         await self._serve(standby)
@@ -118,11 +122,14 @@ class JournalSession:
             return from_standby(data)
         return None
 
-    async def _listen(self, standby: Standby, session: trio.CancelScope) -> None:
+    async def _listen(self, standby: Standby, session: trio.Nursery) -> None:
         """Take in what the standby has on its disk, until it says something else."""
         with suppress(ConnectionClosedError):
             while True:
                 message = await self._receive()
+                if isinstance(message, WantBases):
+                    session.start_soon(self._make_bases)
+                    continue
                 if isinstance(message, HandOver):
                     self._takes_over = True
                     self._gateway.hand_over()
@@ -133,7 +140,14 @@ class JournalSession:
                 self._standbys.told(standby, message.number)
                 self._told.set()
                 self._told = trio.Event()
-        session.cancel()
+        session.cancel_scope.cancel()
+
+    async def _make_bases(self) -> None:
+        """Have the next turn of each partition begin with a base, unless the standby has asked for that already."""
+        turns = self._gateway.turns
+        if turns is not None and not self._making.locked():
+            async with self._making:
+                await turns.make_bases()
 
     async def _serve(self, standby: Standby) -> None:
         await self._send(Following(self._standbys.beginnings, self._standbys.number))

@@ -14,13 +14,14 @@ import trio
 from trio.testing import MockClock
 
 from ykactor.client.errors import Disconnected
-from ykactor.surfaces.cli import standby as module
-from ykactor.surfaces.cli.standby import PAUSE_MAX_S, FollowingJournal
+from ykactor.client.login import Login
+from ykactor.surfaces.standby import following as module
+from ykactor.surfaces.standby.following import PAUSE_MAX_S, FollowingJournal
 
 
 def following_of(directory: Path) -> FollowingJournal:
-    daemon = SimpleNamespace(url="ws://daemon", login=dict)
-    return FollowingJournal(cast("Any", daemon), directory, cast("Any", SimpleNamespace(joining=SimpleNamespace(number=0))))
+    journal = SimpleNamespace(joining=SimpleNamespace(number=0))
+    return FollowingJournal("ws://daemon", Login(), directory, cast("Any", journal))
 
 
 @pytest.mark.parametrize("makes_progress", [False, True])
