@@ -161,17 +161,25 @@ class Readers:
                 copies[message.partition] = finished(copied(message))
                 self.bases += 1
             case Renewed():
-                finished(copies[message.partition].renew())
-                self.renewals += 1
+                if message.partition in copies:
+                    finished(copies[message.partition].renew())
+                    self.renewals += 1
             case Facts():
                 facts, first, name = decode_facts(message.facts), message.first_event, message.partition
                 assert not message.turn or name not in copies
             case Turn():
+                first, name = message.first_event, message.partition
+                if name not in copies:  # of before it was known that the copy does not go on: its events were sent again
+                    assert first <= replica.newest + 1
+                    return
                 try:
-                    facts = finished(copies[message.partition].run(message)).facts
+                    decided = finished(copies[name].run(message))
                 except MismatchError as mismatch:
                     self.mismatches.append(mismatch)
-                first, name = message.first_event, message.partition
+                    return
+                facts = decided.facts
+                if decided.is_last:
+                    del copies[name]
                 self.turns += 1
                 self.facts += len(facts)
         if not facts:
