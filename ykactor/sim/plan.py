@@ -15,14 +15,12 @@ from ykactor.core.accounting.accounts import ALL_DAYS
 from ykactor.core.config.access import UserGroups, may_submit
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.inspection.accounting import sums
-from ykactor.core.inspection.pending_asks import pending_causes
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.core.values.parts import finished
 from ykactor.core.values.resources import Resource, add_to
-from ykactor.core.waiting.causes import can_never_run
 from ykactor.sim.direct import DirectPartition
-from ykactor.sim.what_if import Difference, Fork, Run, Statuses, Subject, differences, run_from, with_config
+from ykactor.sim.what_if import Difference, Fork, Run, Statuses, Subject, Watcher, differences, run_from, waiting, with_config
 from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.si import messages as si
 
@@ -105,7 +103,7 @@ _Limit = tuple[PartitionName, QueuePath, str, str]
 _Owner = tuple[PartitionName, UserGroups, QueuePath]
 
 
-class _Look:
+class _Look(Watcher):
     """One run, at rest after its first moment and at its end.
 
     Attributes:
@@ -118,7 +116,8 @@ class _Look:
         lost: by preemption, in base units times seconds, since the accounts were begun.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, begin_ns: int) -> None:
+        self._begin_ns = begin_ns
         self.statuses: Statuses = {}
         self.end: Statuses = {}
         self.never: dict[Subject, str] = {}
@@ -127,6 +126,16 @@ class _Look:
         self.allowed: set[_Owner] = set()
         self.configured: set[tuple[PartitionName, QueuePath]] = set()
         self.lost: Resource = {}
+
+    def look(self, run: Run, at_ns: int) -> None:
+        """Look at the run when it is at rest for the first time."""
+        if at_ns != self._begin_ns:
+            return
+        self.statuses = run.statuses()
+        for name, partition in run.partitions.items():
+            self.never |= {subject: cause.text for subject, cause, is_never in waiting(name, partition) if is_never}
+            _look_at_queues(self, name, partition)
+            _look_at_users(self, name, partition)
 
 
 def plan(fork: Fork, text: str, begin_ns: int, seconds: float, *, reserves: bool) -> ConfigPlan:
@@ -161,38 +170,14 @@ def plan(fork: Fork, text: str, begin_ns: int, seconds: float, *, reserves: bool
 
 
 def _looked(fork: Fork, scenario: Scenario, begin_ns: int, *, reserves: bool) -> tuple[_Look, Run]:
-    look = _Look()
-
-    def at_rest(run: Run, at_ns: int) -> None:
-        if at_ns == begin_ns:
-            _fill(look, run)
-
-    run = run_from(fork, scenario, begin_ns, reserves=reserves, after=at_rest)
+    look = _Look(begin_ns)
+    run = run_from(fork, scenario, begin_ns, look, reserves=reserves)
     look.end = run.statuses()
     end_ns = begin_ns + round(scenario.until * 10**9)
     for partition in run.partitions.values():
         for account in finished(sums(partition.core.registry, end_ns, [], ALL_DAYS)).values():
             add_to(look.lost, account.lost)
     return look, run
-
-
-def _fill(look: _Look, run: Run) -> None:
-    """Look at a run at rest."""
-    look.statuses = run.statuses()
-    for name, partition in run.partitions.items():
-        _look_at_asks(look, name, partition)
-        _look_at_queues(look, name, partition)
-        _look_at_users(look, name, partition)
-
-
-def _look_at_asks(look: _Look, name: PartitionName, partition: DirectPartition) -> None:
-    state = partition.scheduler.state
-    for application in state.applications.values():
-        for ask, cause in finished(pending_causes(state, application)):
-            place = cause.place
-            queue, most, resource = (QueuePath(""), None, "") if place is None else (place.queue_name, place.max, place.resource)
-            if can_never_run(cause.code, queue, most, ask.resource.get(resource, 0)):
-                look.never[Subject(name, application.application_id, ask.allocation_key)] = cause.text
 
 
 def _look_at_queues(look: _Look, name: PartitionName, partition: DirectPartition) -> None:

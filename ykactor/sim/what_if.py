@@ -27,9 +27,11 @@ from ykactor.core.messages.facts import (
 )
 from ykactor.core.objects.application import Application
 from ykactor.core.turn.scheduler import Cores
-from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.core.values.parts import finished
 from ykactor.core.values.times import S_NS
+from ykactor.core.waiting.causes import can_never_run
+from ykactor.core.waiting.reasons import PendingCause
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.sim.simulator import Record, run_directly
 from ykactor.wire.scenario import Scenario, TimedRequest
@@ -173,21 +175,25 @@ def compare(fork: Fork, scenario: Scenario, begin_ns: int, *, reserves: bool) ->
     )
 
 
-def run_from(
-    fork: Fork,
-    scenario: Scenario,
-    begin_ns: int,
-    *,
-    reserves: bool,
-    after: Callable[[Run, int], object] = lambda _, __: None,
-) -> Run:
-    """Run the state until the end of a scenario, with its messages.
+class Watcher:
+    """Watches a run; this one sees nothing."""
 
-    Args:
-        after: called with the run and the Unix time after each instant of the scenario.
-    """
-    run = Run(begin_ns)
-    record = Record(run.observe, begin_ns)
+    def observe(self, partition: PartitionName, fact: Fact) -> None:
+        """Take the next fact."""
+
+    def look(self, run: Run, at_ns: int) -> None:
+        """Look at the run after an instant of its scenario, at this Unix time."""
+
+
+def run_from(fork: Fork, scenario: Scenario, begin_ns: int, watcher: Watcher | None = None, *, reserves: bool) -> Run:
+    """Run the state until the end of a scenario, with its messages."""
+    run, watches = Run(begin_ns), watcher or Watcher()
+
+    def observe(partition: PartitionName, fact: Fact) -> None:
+        run.observe(partition, fact)
+        watches.observe(partition, fact)
+
+    record = Record(observe, begin_ns)
     record.is_open = True
 
     def make(config: PartitionConfig, now_ns: int, cores: Cores | None = None) -> DirectPartition:
@@ -199,7 +205,7 @@ def run_from(
 
     def look(at_ns: int) -> None:
         record.flush()
-        after(run, at_ns)
+        watches.look(run, at_ns)
 
     made = {name: make(cores[0].registry.config, begin_ns, cores) for name, cores in fork().items()}
     direct = DirectPartitions(make, made)
@@ -208,6 +214,17 @@ def run_from(
     record.flush()
     run.refused = record.refused
     return run
+
+
+def waiting(name: PartitionName, partition: DirectPartition) -> Iterator[tuple[Subject, PendingCause, bool]]:
+    """Each pending ask of a partition with its cause, and whether waiting does not help."""
+    state = partition.scheduler.state
+    for application in state.applications.values():
+        for ask, cause in finished(pending_causes(state, application)):
+            place = cause.place
+            queue, most, resource = (QueuePath(""), None, "") if place is None else (place.queue_name, place.max, place.resource)
+            is_never = can_never_run(cause.code, queue, most, ask.resource.get(resource, 0))
+            yield Subject(name, application.application_id, ask.allocation_key), cause, is_never
 
 
 # ---- the status of everything at the end of a run
@@ -243,8 +260,8 @@ def _present(name: PartitionName, partition: DirectPartition, application: Appli
         waits = Status("waits", queue, node_id, f"it replaces the placeholder {placeholder}")
         found[Subject(name, owner, ask.allocation_key)] = waits
     state = partition.scheduler.state
-    waiting = state.applications.get(application.application_id)
-    for ask, cause in finished(pending_causes(state, waiting)) if waiting is not None else []:
+    pending = state.applications.get(application.application_id)
+    for ask, cause in finished(pending_causes(state, pending)) if pending is not None else []:
         found[Subject(name, owner, ask.allocation_key)] = Status("waits", queue, reason=cause.text)
     return found
 

@@ -20,7 +20,9 @@ from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.submissions import PARTITION_ATTRIBUTE
 from ykactor.core.values.words import plural
 from ykactor.surfaces.cli import exit_codes, loop
-from ykactor.surfaces.cli.options import EXISTING_FILE, Number
+from ykactor.surfaces.cli.dry_run import print_tried
+from ykactor.surfaces.cli.options import EXISTING_FILE, Number, text_or_json
+from ykactor.surfaces.cli.present_state import on_option
 from ykactor.surfaces.cli.queue_files import queues_count
 from ykactor.surfaces.cli.terminal import print_journal_status, say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
@@ -119,7 +121,24 @@ HAND_OVER = "; submit --rm-id with its id adds the scenario to them"
     is_flag=True,
     help="Replace the queue configuration of the daemon by that of the scenario, for good.",
 )
-def command(file: Path, daemon: Destination, speed: float, rm_id: str | None, with_config: bool) -> None:
+@click.option(
+    "--dry-run",
+    "is_tried",
+    is_flag=True,
+    help="Send nothing: print what would become of each ask, tried on a copy of the present state.",
+)
+@on_option
+@text_or_json("Of --dry-run; json is one document.")
+def command(
+    file: Path,
+    daemon: Destination,
+    speed: float,
+    rm_id: str | None,
+    with_config: bool,
+    is_tried: bool,
+    journal: Path | None,
+    output: str,
+) -> None:
     """Send the scenario FILE to a daemon and print its responses.
 
     The messages are sent SPEED times as fast as recorded, allocations with runSeconds are released that long after they
@@ -127,6 +146,10 @@ def command(file: Path, daemon: Destination, speed: float, rm_id: str | None, wi
     At the end, also on Ctrl-C, the applications and nodes of the scenario are removed, and another resource manager may
     register. If --rm-id names the resource manager that is registered, its session is closed, and its nodes and applications
     are kept.
+
+    With --dry-run nothing is sent. A row says for each ask where it would begin to run and when, or why it would wait, whom it
+    would preempt; its configuration counts with --with-config only. Nothing else arrives meanwhile, and nobody knows when the
+    tasks that run end. Without --on it needs the role replica.
     """
     with exit_codes.ending(ScenarioError):
         scenario = load(file)
@@ -135,6 +158,9 @@ def command(file: Path, daemon: Destination, speed: float, rm_id: str | None, wi
     _refuse_operators(file, scenario)
     if with_config:
         say(_replacement(scenario, file), err=True)
+    if is_tried or journal is not None:
+        print_tried(daemon, journal, scenario, with_config=with_config, is_json=output == "json")
+        return
     play = _Play(scenario, speed, with_config)
     try:
         loop.run(play.run, daemon.url, daemon.login(), rm_id or f"ykactor-submit-{secrets.token_hex(4)}")
