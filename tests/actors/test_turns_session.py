@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -16,14 +18,16 @@ from ykactor.actors.feed import FeedActor
 from ykactor.actors.journal import History
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.partition import Standing
-from ykactor.actors.turn_stream import TurnStream
+from ykactor.actors.turn_stream import Moment, TurnStream
 from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import Audited
 from ykactor.core.messages.states import PartitionState
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import PART_MAX
+from ykactor.journal.store import Store
 from ykactor.journal.terms import Terms
 from ykactor.surfaces.admission.caller import Caller
+from ykactor.surfaces.sessions import turns_session
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.turns_session import BasesSession, TurnsSession, bases_queue
 from ykactor.wire.seals import Seal
@@ -105,6 +109,44 @@ async def test_a_replica_that_goes_while_the_disk_stands_still(autojump_clock: M
     )
     with trio.fail_after(60), pytest.RaisesGroup(ConnectionClosedError):
         await session_of(GonePeer(), gateway).run()
+
+
+async def test_many_replicas_that_come_back_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they have missed is read by one thread: with one for each the event loop would wait for all of them again and again."""
+    steps, may_go_on = list[str](), threading.Event()
+
+    class Missed:
+        def __init__(self, *_: object) -> None:
+            self.last: dict[PartitionName, Moment] = {}
+
+        def parts(self) -> Iterator[list[bytes]]:
+            steps.append("begin")
+            may_go_on.wait()
+            steps.append("end")
+            yield [b""]
+
+    async def published(_: PartitionName) -> None:
+        pass
+
+    async def send_encoded(*_: object) -> None:
+        pass
+
+    monkeypatch.setattr(turns_session, "MissedTurns", Missed)
+    Store.open(tmp_path, "off", now_ns=0).close()
+    stream = TurnStream(None, {}, EncodedTurns())
+    gateway = SimpleNamespace(
+        feed=SimpleNamespace(published=published, journal=None),
+        partitions={DEFAULT: None},
+        turns=stream,
+        standbys=SimpleNamespace(number=0, directory=tmp_path),
+    )
+    async with trio.open_nursery() as nursery:
+        for _ in range(10):
+            session = session_of(SimpleNamespace(connected=nullcontext, send_encoded=send_encoded), gateway)
+            nursery.start_soon(session._send_missed, stream.join(), Wanted(0))
+        await wait_all_tasks_blocked()
+        may_go_on.set()
+    assert steps == 10 * ["begin", "end"]
 
 
 class Refusing:

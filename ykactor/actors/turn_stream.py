@@ -154,6 +154,7 @@ class TurnStream:
     Attributes:
         history: the one of which partitions record bases.
         encode: makes a JSON array of facts.
+        resuming: of the thread that reads what readers have missed: with several the event loop would wait for each of them.
     """
 
     def __init__(
@@ -161,6 +162,7 @@ class TurnStream:
     ) -> None:
         self.history = History() if journal is None else journal.history
         self.encode = form.encode
+        self.resuming = trio.CapacityLimiter(1)
         self._journal = journal
         self._partitions = partitions
         self._form = form

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from functools import partial
 from typing import cast
 
 import trio
@@ -157,11 +158,12 @@ class TurnsSession:
             return False
         await self._flushed()
         newest, is_begun = standbys.number, False  # the thread that commits has not ended another transaction since then
+        in_thread = partial(trio.to_thread.run_sync, limiter=self._gateway.turns.resuming)
         try:
-            with await trio.to_thread.run_sync(Reader.open, standbys.directory) as journal:
+            with await in_thread(Reader.open, standbys.directory) as journal:
                 missed = MissedTurns(journal, newest, wanted)
                 parts = missed.parts()
-                while (part := await trio.to_thread.run_sync(next, parts, None)) is not None:
+                while (part := await in_thread(next, parts, None)) is not None:
                     await self._send(part)
                     is_begun = True
         except (NotKeptError, JournalError, HistoryError) as reason:
