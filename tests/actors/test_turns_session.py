@@ -112,7 +112,7 @@ async def test_a_replica_that_goes_while_the_disk_stands_still(autojump_clock: M
 
 
 async def test_many_replicas_that_come_back_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What they have missed is read by one thread: with one for each the event loop would wait for all of them again and again."""
+    """What they have missed is read by one thread: with one for each the event loop would wait for all of them."""
     steps, may_go_on = list[str](), threading.Event()
 
     class Missed:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from journals import S_NS, apply, batch, compact_json, copied, key_of, numbered, opened, records_of, states, turns_of
 from seeds import scaled
 
-from ykactor.journal.changes import PUT_ROWS, puts
+from ykactor.journal import changes as journal_changes
+from ykactor.journal.changes import PUT_ROWS, packed_texts, puts
 from ykactor.journal.errors import NotWrittenError
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import CHECKPOINT_BYTES, MERGE_BYTES, MERGE_ROWS, Store
@@ -85,8 +86,28 @@ def test_a_merge_in_parts(tmp_path: Path) -> None:
         died = copied(tmp_path / "running", tmp_path / "died")
         opened(died).close()
         assert records_of(tmp_path / "running") == records_of(died) == expected
-    assert merges == 3
+    assert merges == 2 + 3  # reads, writes
     assert store._connection.execute("SELECT number FROM change").fetchall() == [(3,)]
+    store.close()
+
+
+def test_a_merge_reads_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To read all changes takes longer than to write a part of the records, and the next commit waits for it."""
+    read = list[int]()
+    monkeypatch.setattr(journal_changes, "packed_texts", lambda number, *row: read.append(number) or packed_texts(number, *row))
+    store, half = opened(tmp_path), MERGE_ROWS // 2
+    text = b'{"a":"%b"}' % (b"x" * (MERGE_BYTES // (8 * half)))
+    records = {key_of(number): text for number in range(8 * half)}
+    for number in range(8):
+        store.commit(batch(number + 1, dict(islice(records.items(), number * half, (number + 1) * half))))
+    parts = list[list[int]]()
+    while store.needs_merge:
+        store.merge()
+        parts.append(read.copy())
+        read.clear()
+    assert parts == [[1, 2], [3, 4], [5, 6], [7, 8], [], [], [], []]
+    assert records_of(tmp_path) == records
+    assert not store._connection.execute("SELECT number FROM change").fetchall()
     store.close()
 
 

@@ -6,6 +6,7 @@ times only the newest is written there.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from itertools import chain, islice, repeat
 from pathlib import Path
 from sqlite3 import Connection
@@ -24,7 +25,8 @@ _PUT = "INSERT OR REPLACE INTO record(key, data, crc) SELECT * FROM (VALUES %s) 
 #: Rows in one statement, a power of two; SQLite lets a statement have 32,766 variables.
 PUT_ROWS = 2_048
 _DELETE = "DELETE FROM record WHERE key IN (SELECT value FROM json_each(CAST(? AS TEXT)))"
-_CHANGES = "SELECT number, texts, crc FROM change ORDER BY number"
+_CHANGES = "SELECT number, texts, crc FROM change WHERE number > ? AND number <= ? ORDER BY number"
+_NUMBER_MAX = 2**63 - 1
 _CHANGED_BYTES = "SELECT ifnull(sum(length(texts)), 0) FROM change"
 _MERGED = "DELETE FROM change WHERE number <= ?"
 
@@ -45,30 +47,54 @@ def packed_texts(number: int, packed: object, crc: int) -> list[bytes]:
 def changed(connection: Connection, path: Path) -> Records:
     """The newest of all records in ``change``. Raises:  JournalError if a row is not as it was written, sqlite3.Error."""
     found: Records = {}
-    for row in connection.execute(_CHANGES):
-        try:
-            texts = packed_texts(*row)
-        except ValueError as error:
-            raise damaged(path, str(error)) from None
-        for text in texts:
-            found.update(changed_records(text))
+    for row in connection.execute(_CHANGES, (0, _NUMBER_MAX)):
+        found.update(_changed_in(row, path))
     return found
+
+
+def _changed_in(row: tuple[int, object, int], path: Path) -> list[tuple[bytes, bytes | None]]:
+    try:
+        texts = packed_texts(*row)
+    except ValueError as error:
+        raise damaged(path, str(error)) from None
+    return list(chain.from_iterable(map(changed_records, texts)))
 
 
 class Merge:
     """All changes that there are when it begins, on their way to ``record``; those that come meanwhile wait for the next one.
 
-    Until all of them are there ``change`` keeps them: who reads both gets the newest, however far the merge has come.
+    First all are read, then all are written. Until they are written ``change`` keeps them: who reads both gets the newest,
+    however far the merge has come.
     """
 
     def __init__(self, connection: Connection, path: Path, last: int) -> None:
-        """Read the changes; ``last`` is the newest transaction. Raises:  as ``changed``."""
+        """``last`` is the newest transaction."""
         self._connection = connection
+        self._path = path
         self._last = last
-        self._left = list(changed(connection, path).items())
+        #: The newest transaction whose changes were read, whether it was the last one, and what was found.
+        self._read, self._has_all = 0, False
+        self._found: Records = {}
+        #: The records that are not written yet.
+        self._left: list[tuple[bytes, bytes | None]] = []
+
+    def read(self, most: int) -> bool:
+        """Read transactions until they have so many changes; whether all are read. Raises:  as ``changed``."""
+        if self._has_all:
+            return True
+        with closing(self._connection.execute(_CHANGES, (self._read, self._last))) as rows:
+            for row in rows:
+                records = _changed_in(row, self._path)
+                self._found.update(records)
+                self._read, most = row[0], most - len(records)
+                if most <= 0:
+                    return False
+        self._left, self._found, self._has_all = list(self._found.items()), {}, True
+        return True
 
     def write(self, most: int) -> None:
-        """Write some of the records that are left. In a transaction of the caller. Raises:  sqlite3.Error."""
+        """Write some of the records that are left, when all are read. In a transaction of the caller. Raises:  sqlite3.Error."""
+        assert self._has_all, "what was not read would be lost"
         part = self._left[-most:]
         gone = [key for key, data in part if data is None]
         if gone:

@@ -38,8 +38,8 @@ from ykactor.journal.transaction import Batch, LogRow, Transaction
 CHECKPOINT_BYTES = 16 << 20
 #: Changes are merged into the records when they have so many bytes: most asks have got a node by then, and many have ended.
 MERGE_BYTES = 16 << 20
-#: Records that one call of ``merge`` writes, so that commits do not wait for long: 10 ms. With twice as many bytes all of them,
-#: because more is committed than merged.
+#: Changes that one call of ``merge`` reads, but for the rest of a transaction, or records that it writes, so that commits do not
+#: wait for long: 10 ms. With twice as many bytes all of them, because more is committed than merged.
 MERGE_ROWS = changes.PUT_ROWS
 #: The most that one call of ``trim`` deletes, so that commits do not wait for long.
 TRIM_ROWS_MAX = 256
@@ -184,6 +184,8 @@ class Store:
         most = MERGE_ROWS if self._changed_bytes < 2 * MERGE_BYTES else sys.maxsize
         with self._writing():
             merge = self._merge = self._merge or changes.Merge(self._connection, self._path, self.number)
+            if not merge.read(most):
+                return
         with self._transaction():
             merge.write(most)
         if merge.written(most):
