@@ -125,11 +125,14 @@ class Readers:
         """Compare all bodies with those of the daemon, where that is as far."""
         for name, copy in list(replica.copies.items()):
             with suppress(trio.ClosedResourceError):  # it leaves
-                found = await read_partition(life.partitions.inboxes.get(name, CLOSED), partial(self._both, copy))
+                found = await read_partition(life.partitions.inboxes.get(name, CLOSED), partial(self._both, life, copy))
                 self.compared += found
 
-    def _both(self, copy: Copy, core: PartitionCore, state: SchedulerState, now_ns: int) -> Steps[bool]:
-        """True if both have run the same turns; then they show the same."""
+    def _both(self, life: Life, copy: Copy, core: PartitionCore, state: SchedulerState, now_ns: int) -> Steps[bool]:
+        """True if both have run the same turns, and been made anew as often; then they show the same."""
+        actor = life.partitions.actors.get(copy.name)
+        if actor is None or actor._base is not None:
+            return False  # it leaves, or has just been made anew, of which it tells with its next turn
         copy.settle()
         expected = yield from bodies(core, state, now_ns)
         found = yield from bodies(copy.cores[0], copy.cores[1].state, now_ns)
