@@ -110,12 +110,32 @@ def test_two_files(tmp_path: Path) -> None:
     assert invoked("config", "plan", old, "--base", old)[1].endswith(", as it is\n")
 
 
+def test_amounts_that_change_nothing_are_told(tmp_path: Path) -> None:
+    """A maximum that one above it hides: the files differ, so the plan is not empty. Only the default partition is not named."""
+    text = QUEUES + QUEUES.replace("\npartitions:", "").replace("name: default", "name: gpu").replace("vcore: 2", "vcore: 7")
+    text = text.replace("{name: b}", "{name: b, resources: {max: {vcore: 2}}, queues: [{name: c, resources: {max: {vcore: 2}}}]}")
+    (old := tmp_path / "old.yaml").write_text(text)
+    text = text.replace(", resources: {max: {vcore: 2}}}]", "}]").replace("vcore: 7", "vcore: 8")
+    (new := tmp_path / "new.yaml").write_text(text)
+    code, output = invoked("config", "plan", new, "--base", old)
+    assert code == 0
+    assert output.splitlines()[1:-1] == [
+        "changes:",
+        "  queue root.b.c: max {vcore: 2000} -> not set",
+        "  partition gpu: queue root.b.c: max {vcore: 2000} -> not set",
+        "effective:",
+        "  partition gpu: queue root.a: max vcore 7 -> 8",
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "flags", "code", "expected"),
     [
         ("partitions: 3", (), exit_codes.FAILED, "new.yaml:1:13"),
         (LARGER, ("--fail-on", "never,sometimes"), exit_codes.USAGE, "found sometimes, expected some of never, preempt"),
         (LARGER, ("--horizon", "-1"), exit_codes.USAGE, "expected a number"),
+        (LARGER, ("--on", "."), exit_codes.USAGE, "found --base and --on, expected one of them"),
+        (LARGER, ("--url", "ws://127.0.0.1:1"), exit_codes.USAGE, "found --url with --base, expected one of them"),
     ],
 )
 def test_wrong_input(tmp_path: Path, text: str, flags: tuple[str, ...], code: int, expected: str) -> None:

@@ -8,7 +8,10 @@ from msgspec import structs
 from seeds import seeds
 from test_what_if import Place, halves, made, played, went_on
 
+from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.waiting.causes import PendingCauses
+from ykactor.sim import what_if
 from ykactor.sim.plan import ConfigPlan, fails_on, plan
 from ykactor.sim.simulator import to_ns
 from ykactor.sim.what_if import Difference, with_config
@@ -64,8 +67,8 @@ partitions:
 """
 
 
-def world(text: str = QUEUES) -> dict[PartitionName, bytes]:
-    """Three tasks of bob that run in root.a, one that wants more than will be allowed, and one in root.old."""
+def world(text: str = QUEUES, applications: int = 0) -> dict[PartitionName, bytes]:
+    """Three tasks of bob that run in root.a, one that wants more than will be allowed, and one in root.old; more that wait."""
     bob = si.UserGroupInformation("bob")
     queues = {"x": "a", "y": "old", "z": "p.below"}
     new = [si.AddApplicationRequest(name, f"root.{queue}", ugi=bob) for name, queue in queues.items()]
@@ -75,12 +78,15 @@ def world(text: str = QUEUES) -> dict[PartitionName, bytes]:
         si.Allocation("y-1", "y", resource_per_alloc={"vcore": 1000}),
     ]
     large = si.Allocation("z-1", "z", resource_per_alloc={"vcore": 5000})
+    more = [si.AddApplicationRequest(f"m{number}", "root.p.below", ugi=bob) for number in range(applications)]
+    names = [each.application_id for each in more]
+    waiting = [si.Allocation(f"{name}-1", name, resource_per_alloc={"vcore": 5000}) for name in names]
     node = si.NodeInfo("n1", "CREATE", schedulable_resource={"vcore": 5000})
     messages = [
         TimedRequest(0, si.NodeRequest(nodes=[node])),
-        TimedRequest(0, si.ApplicationRequest(new=new)),
+        TimedRequest(0, si.ApplicationRequest(new=[*new, *more])),
         TimedRequest(1, si.AllocationRequest(allocations=asks)),
-        TimedRequest(2, si.AllocationRequest(allocations=[large])),
+        TimedRequest(2, si.AllocationRequest(allocations=[large, *waiting])),
     ]
     return played(Scenario("w", text, 100, messages=messages))
 
@@ -124,6 +130,57 @@ def test_a_queue_that_is_removed_drains() -> None:
     found = planned(QUEUES.replace("- name: old", "- name: young"))
     assert [(each.queue_name, each.applications) for each in found.drains] == [("root.old", 1)]
     assert (found.access, fails_on(found)["drain"]) == ([], True)
+
+
+GPU = """
+  - name: gpu
+    queues: [{name: root, submitacl: "*", queues: [{name: train}]}]
+"""
+
+
+def test_a_partition_that_is_removed_fails_its_applications() -> None:
+    """It does not drain: its tasks end at once. The plan names it, and it is a reason to fail; so is one that is added named."""
+    node = si.NodeInfo("g1", "CREATE", {"si/node-partition": "gpu"}, {"vcore": 1000})
+    new = si.AddApplicationRequest("t", "root.train", "gpu", ugi=si.UserGroupInformation("bob"))
+    ask = si.Allocation("t-1", "t", "gpu", resource_per_alloc={"vcore": 1000})
+    messages = [
+        TimedRequest(0, si.NodeRequest(nodes=[node])),
+        TimedRequest(0, si.ApplicationRequest(new=[new])),
+        TimedRequest(0, si.AllocationRequest(allocations=[ask])),
+    ]
+    bases = played(Scenario("w", QUEUES + GPU, 100, messages=messages))
+    found = plan(lambda: made(bases), QUEUES, 100 * 10**9, 60, reserves=True)
+    assert found.changes == ["partition gpu: removed with its nodes, its applications fail"]
+    assert {(each.application_id, status.state) for each in found.at_once if (status := each.what_if) is not None} == {
+        ("t", "Failed"), ("t", "ended"),
+    }  # fmt: skip
+    assert (found.drains, fails_on(found)["drain"], fails_on(found)["reject"]) == ([], False, True)
+    assert planned(QUEUES + GPU).changes[0] == "partition gpu: added"
+
+
+def test_what_is_different_at_once_is_not_told_again() -> None:
+    """A task that starts at once and goes on, and the same for one that begins to wait; others come later."""
+    found = planned(QUEUES.replace("{vcore: 3}", "{vcore: 1}").replace("{vcore: 8}", "{vcore: 4}"))
+    keys = [{key for each in differences for key in each.allocation_keys} for differences in (found.at_once, found.later)]
+    assert keys == [{"z-1"}, {"x-0", "x-1"}]
+
+
+def test_asks_that_are_alike_share_their_causes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The nodes are looked at once for all applications: applications and nodes may be many."""
+    made_count = 0
+
+    class Counted(PendingCauses):
+        def __init__(self, state: SchedulerState) -> None:
+            nonlocal made_count
+            made_count += 1
+            super().__init__(state)
+
+    monkeypatch.setattr(what_if, "PendingCauses", Counted)
+    planned(QUEUES)
+    few, made_count = made_count, 0
+    bases = world(applications=20)
+    plan(lambda: made(bases), QUEUES, 100 * 10**9, 60, reserves=True)
+    assert made_count == few
 
 
 def test_who_may_no_longer_submit() -> None:

@@ -9,7 +9,7 @@ from test_what_if import bases_of, make
 
 from ykactor.core.inspection.explaining import AHEAD_MAX, explain
 from ykactor.core.inspection.explanation import AskExplanation
-from ykactor.core.inspection.pending_asks import pending_causes
+from ykactor.core.inspection.pending_asks import waiting_asks
 from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.parts import finished
 from ykactor.core.waiting.reasons import PendingCause, PendingCode
@@ -18,13 +18,13 @@ from ykactor.sim.simulator import Record, ignore, run_directly
 from ykactor.wire import queuefile
 
 
-def check(partition: DirectPartition, found: AskExplanation, cause: PendingCause) -> None:
+def check(partition: DirectPartition, found: AskExplanation, reason: str) -> None:
     """One explanation against the state."""
     state = partition.scheduler.state
     waiting = state.applications[ApplicationID(found.application_id)]
-    assert (found.code, found.reason) == (cause.code.value, cause.text)
+    assert found.reason == reason
     assert sum((found.nodes or {}).values()) == len(state.nodes.nodes)
-    assert isinstance(found.binding, int) == (cause.code is not PendingCode.NEXT)
+    assert isinstance(found.binding, int) == (found.code != PendingCode.NEXT.value)
     for level in found.levels:
         assert bool(level.code) == bool(level.reason)
         if isinstance(level.used, int) and isinstance(level.max, int) and isinstance(level.wants, int):
@@ -51,11 +51,12 @@ def test_every_pending_ask_is_explained(seed: int) -> None:
         before = bases_of(direct)
         for partition in direct.partitions.values():
             state = partition.scheduler.state
+            reasons = {key: reason for key, _, reason in waiting_asks(state)}
             for application in list(state.applications.values()):
-                for ask, cause in finished(pending_causes(state, application)):
-                    found = finished(explain(partition.core, state, application.application_id, ask.allocation_key))
+                for key in application.asks:
+                    found = finished(explain(partition.core, state, application.application_id, key))
                     assert found is not None
-                    check(partition, found, cause)
+                    check(partition, found, reasons[key])
                     explained += 1
         assert bases_of(direct) == before
 

@@ -75,7 +75,7 @@ class ConfigPlan(Struct, frozen=True, rename="camel"):
     Attributes:
         begin_ns: the Unix time of the state.
         seconds: how long ``later`` is.
-        changes: a sentence for each queue or setting that changes.
+        changes: a sentence for each partition, queue or setting that changes.
         refused: why the configuration cannot be put into force; then nothing else is told.
         at_once: the tasks and applications that are different when nothing more can be decided.
         later: those that are different at the end, and were not at once.
@@ -97,6 +97,8 @@ class ConfigPlan(Struct, frozen=True, rename="camel"):
     access: list[NoAccess]
 
 
+#: The states of applications for which ``reject`` fails; they fail with a partition that is removed.
+_REJECTED = ("Rejected", "Failed")
 #: Partition, queue, ``max`` or ``guaranteed``, and type.
 _Limit = tuple[PartitionName, QueuePath, str, str]
 #: Partition, user with groups, and queue of an application.
@@ -112,6 +114,7 @@ class _Look(Watcher):
         limits: what holds for each queue, with the queue that decides.
         users: the number of applications by who has them, and in which queue.
         allowed: those of ``users`` who may submit there.
+        partitions: their names.
         configured: the queues that the configuration names.
         lost: by preemption, in base units times seconds, since the accounts were begun.
     """
@@ -124,6 +127,7 @@ class _Look(Watcher):
         self.limits: dict[_Limit, tuple[int, QueuePath]] = {}
         self.users: Counter[_Owner] = Counter()
         self.allowed: set[_Owner] = set()
+        self.partitions: set[PartitionName] = set()
         self.configured: set[tuple[PartitionName, QueuePath]] = set()
         self.lost: Resource = {}
 
@@ -132,6 +136,7 @@ class _Look(Watcher):
         if at_ns != self._begin_ns:
             return
         self.statuses = run.statuses()
+        self.partitions = set(run.partitions)
         for name, partition in run.partitions.items():
             self.never |= {subject: cause.text for subject, cause, is_never in waiting(name, partition) if is_never}
             _look_at_queues(self, name, partition)
@@ -151,16 +156,15 @@ def plan(fork: Fork, text: str, begin_ns: int, seconds: float, *, reserves: bool
     quiet = Scenario("", "", seconds, messages=[TimedRequest(0, si.NodeRequest(nodes=[]))])
     before, _ = _looked(fork, quiet, begin_ns, reserves=reserves)
     after, run = _looked(fork, with_config(quiet, text), begin_ns, reserves=reserves)
-    at_once = list(differences(before.statuses, after.statuses))
     ends = [_preempted(look.statuses | look.end) for look in (before, after)]
     return ConfigPlan(
         begin_ns,
         seconds,
-        [change for fact in run.configured for change in fact.changes],
-        [*run.refused, *(fact.reason for fact in run.configured if not fact.is_accepted)],
+        run.changes,
+        [*run.refused, *run.rejected],
         list(_effective(before, after)),
-        at_once,
-        [found for found in differences(before.end, after.end) if not _is_among(found, at_once)],
+        list(differences(before.statuses, after.statuses)),
+        list(_later(before, after)),
         len(ends[1] - ends[0]),
         {name: much for name, amount in after.lost.items() if (much := amount - before.lost.get(name, 0)) > 0},
         list(_never(before, after)),
@@ -182,8 +186,9 @@ def _looked(fork: Fork, scenario: Scenario, begin_ns: int, *, reserves: bool) ->
 
 def _look_at_queues(look: _Look, name: PartitionName, partition: DirectPartition) -> None:
     look.configured |= {(name, queue.path) for queue in _tree(partition.core.registry.config.root)}
-    for path in _configs(partition):
-        for above, each in _lineage(path, _configs(partition)):
+    configs = _configs(partition)
+    for path in configs:
+        for above, each in _lineage(path, configs):
             for limit, amounts in (("max", each.max), ("guaranteed", each.guaranteed)):
                 for resource, amount in (amounts or {}).items():
                     key = name, path, limit, resource
@@ -246,7 +251,7 @@ def _never(before: _Look, after: _Look) -> Iterator[Never]:
 def _drains(before: _Look, after: _Look) -> Iterator[Drains]:
     found: Counter[tuple[PartitionName, QueuePath]] = Counter()
     for (partition, _, path), count in before.users.items():
-        if _leaves(partition, path, before, after):
+        if partition in after.partitions and _leaves(partition, path, before, after):
             found[partition, path] += count
     for (partition, path), count in sorted(found.items()):
         yield Drains(partition, path, count)
@@ -254,7 +259,8 @@ def _drains(before: _Look, after: _Look) -> Iterator[Drains]:
 
 def _leaves(partition: PartitionName, path: QueuePath, before: _Look, after: _Look) -> bool:
     """True if the configuration no longer names a queue."""
-    return (partition, path) in before.configured - after.configured
+    queue = partition, path
+    return queue in before.configured and queue not in after.configured
 
 
 def _access(before: _Look, after: _Look) -> Iterator[NoAccess]:
@@ -272,19 +278,20 @@ def _preempted(statuses: Statuses) -> set[Subject]:
     return {subject for subject, status in statuses.items() if status.state == "ended" and status.reason == kind}
 
 
-def _is_among(found: Difference, others: list[Difference]) -> bool:
-    """True if these tasks are different in the same way among others."""
-    return any(
-        (found.partition_name, found.application_id, found.as_it_is, found.what_if)
-        == (other.partition_name, other.application_id, other.as_it_is, other.what_if)
-        and set(found.allocation_keys) <= set(other.allocation_keys)
-        for other in others
-    )
+def _later(before: _Look, after: _Look) -> Iterator[Difference]:
+    """The differences at the end of tasks and applications that were not different in the same way at once."""
+    same = {
+        subject
+        for subject in before.end.keys() | after.end.keys()
+        if all(look.statuses.get(subject) == look.end.get(subject) for look in (before, after))
+    }
+    ends = [{subject: status for subject, status in look.end.items() if subject not in same} for look in (before, after)]
+    return differences(*ends)
 
 
 def fails_on(found: ConfigPlan) -> dict[str, bool]:
     """The effects for which a plan may fail, by their names on the command line."""
-    rejected = [each for each in [*found.at_once, *found.later] if each.what_if is not None and each.what_if.state == "Rejected"]
+    rejected = [each for each in [*found.at_once, *found.later] if each.what_if is not None and each.what_if.state in _REJECTED]
     return {
         "never": bool(found.never),
         "preempt": found.preempted > 0,

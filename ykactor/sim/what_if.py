@@ -15,7 +15,6 @@ from msgspec import Struct, structs
 
 from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.core.config.model import PartitionConfig
-from ykactor.core.inspection.pending_asks import pending_causes
 from ykactor.core.messages.facts import (
     AllocationRejected,
     ApplicationChanged,
@@ -28,9 +27,8 @@ from ykactor.core.messages.facts import (
 from ykactor.core.objects.application import Application
 from ykactor.core.turn.scheduler import Cores
 from ykactor.core.values.ids import PartitionName, QueuePath
-from ykactor.core.values.parts import finished
 from ykactor.core.values.times import S_NS
-from ykactor.core.waiting.causes import can_never_run
+from ykactor.core.waiting.causes import PendingCauses, can_never_run
 from ykactor.core.waiting.reasons import PendingCause
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.sim.simulator import Record, run_directly
@@ -119,14 +117,16 @@ class Run:
 
     Attributes:
         told: the status that the facts so far have told last, of everything that may be gone.
-        configured: the changes of configurations so far.
-        refused: why messages had no effect; known at its end.
+        changes: a sentence for each partition, queue or setting that a configuration has changed.
+        rejected: why partitions have rejected a configuration.
+        refused: why messages had no effect; known at its end. So are the partitions in ``changes``.
         partitions: the present ones.
     """
 
     def __init__(self, begin_ns: int) -> None:
         self.told: Statuses = {}
-        self.configured: list[ConfigurationChanged] = []
+        self.changes: list[str] = []
+        self.rejected: list[str] = []
         self.refused: list[str] = []
         self.partitions: Mapping[PartitionName, DirectPartition] = {}
         self._begin_ns = begin_ns
@@ -135,15 +135,17 @@ class Run:
         """Take the next fact."""
         self.told |= _told(partition, fact, self._begin_ns)
         if isinstance(fact, ConfigurationChanged):
-            self.configured.append(fact)
+            self.changes += [in_partition(partition, change) for change in fact.changes]
+            self.rejected += [] if fact.is_accepted else [fact.reason]
 
     def statuses(self) -> Statuses:
         """The status of all applications and tasks."""
         found = dict(self.told)
         for name, partition in self.partitions.items():
-            registry = partition.core.registry
+            registry, causes = partition.core.registry, PendingCauses(partition.scheduler.state)
             for application_id in registry.applications:
-                found |= _present(name, partition, registry.leaf_of(application_id).applications[application_id], self._begin_ns)
+                application = registry.leaf_of(application_id).applications[application_id]
+                found |= _present(name, partition, application, causes, self._begin_ns)
         return found
 
 
@@ -163,12 +165,12 @@ def compare(fork: Fork, scenario: Scenario, begin_ns: int, *, reserves: bool) ->
     """
     as_it_is = run_from(fork, structs.replace(scenario, messages=[]), begin_ns, reserves=reserves)
     what_if = run_from(fork, scenario, begin_ns, reserves=reserves)
-    before, after, configured = as_it_is.statuses(), what_if.statuses(), what_if.configured
+    before, after = as_it_is.statuses(), what_if.statuses()
     return Comparison(
         begin_ns,
         scenario.until,
-        [change for fact in configured for change in fact.changes],
-        [*what_if.refused, *(fact.reason for fact in configured if not fact.is_accepted)],
+        what_if.changes,
+        [*what_if.refused, *what_if.rejected],
         _totals(before),
         _totals(after),
         list(differences(before, after)),
@@ -208,23 +210,35 @@ def run_from(fork: Fork, scenario: Scenario, begin_ns: int, watcher: Watcher | N
         watches.look(run, at_ns)
 
     made = {name: make(cores[0].registry.config, begin_ns, cores) for name, cores in fork().items()}
-    direct = DirectPartitions(make, made)
+    first, direct = set(made), DirectPartitions(make, made)
     run.partitions = direct.partitions
     run_directly(scenario, direct, record, begin_ns, look)
     record.flush()
     run.refused = record.refused
+    run.changes = [*_partition_changes(first, set(run.partitions)), *run.changes]
     return run
 
 
 def waiting(name: PartitionName, partition: DirectPartition) -> Iterator[tuple[Subject, PendingCause, bool]]:
     """Each pending ask of a partition with its cause, and whether waiting does not help."""
-    state = partition.scheduler.state
-    for application in state.applications.values():
-        for ask, cause in finished(pending_causes(state, application)):
+    causes = PendingCauses(partition.scheduler.state)
+    for application in partition.scheduler.state.applications.values():
+        for key, (ask, _) in application.asks.items():
+            cause = causes.of_ask(application, key)
             place = cause.place
             queue, most, resource = (QueuePath(""), None, "") if place is None else (place.queue_name, place.max, place.resource)
             is_never = can_never_run(cause.code, queue, most, ask.resource.get(resource, 0))
-            yield Subject(name, application.application_id, ask.allocation_key), cause, is_never
+            yield Subject(name, application.application_id, key), cause, is_never
+
+
+def in_partition(name: str, sentence: str) -> str:
+    """A sentence about a partition, which is named unless it is the default one."""
+    return sentence if name == "default" else f"partition {name}: {sentence}"
+
+
+def _partition_changes(before: set[PartitionName], after: set[PartitionName]) -> Iterator[str]:
+    yield from (f"partition {name}: removed with its nodes, its applications fail" for name in sorted(before - after))
+    yield from (f"partition {name}: added" for name in sorted(after - before))
 
 
 # ---- the status of everything at the end of a run
@@ -249,7 +263,9 @@ def _told(partition: PartitionName, fact: Fact, begin_ns: int) -> Statuses:
             return {}
 
 
-def _present(name: PartitionName, partition: DirectPartition, application: Application, begin_ns: int) -> Statuses:
+def _present(
+    name: PartitionName, partition: DirectPartition, application: Application, causes: PendingCauses, begin_ns: int
+) -> Statuses:
     """The status of an application and of its tasks, as they are now."""
     owner, queue, tasks = application.application_id, application.queue, application.tasks
     found = {Subject(name, owner, ""): Status(application.lifecycle.state.value, queue)}
@@ -259,10 +275,10 @@ def _present(name: PartitionName, partition: DirectPartition, application: Appli
     for placeholder, (ask, node_id) in tasks.replacing.items():
         waits = Status("waits", queue, node_id, f"it replaces the placeholder {placeholder}")
         found[Subject(name, owner, ask.allocation_key)] = waits
-    state = partition.scheduler.state
-    pending = state.applications.get(application.application_id)
-    for ask, cause in finished(pending_causes(state, pending)) if pending is not None else []:
-        found[Subject(name, owner, ask.allocation_key)] = Status("waits", queue, reason=cause.text)
+    pending = partition.scheduler.state.applications.get(owner)
+    if pending is not None:
+        texts = ((key, causes.of_ask(pending, key).text) for key in pending.asks)
+        found |= {Subject(name, owner, key): Status("waits", queue, reason=text) for key, text in texts}
     return found
 
 

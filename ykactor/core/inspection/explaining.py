@@ -109,7 +109,7 @@ def explain(
         return None
     sees, causes = sight or Everything(), PendingCauses(state)
     ask, leaf = application.asks[key][0], state.tree.leaf_of(application)
-    shape, cause = shape_of(ask), _cause(state, application, ask, causes)
+    shape, cause = shape_of(ask), causes.of_ask(application, key)
     levels = [
         _shown(blocked, sees, ask)
         for blocked in _levels(application, leaf, shape, cause, causes)
@@ -140,13 +140,6 @@ def explain(
         ahead=ahead_of_it[:AHEAD_MAX],
         ahead_count=len(ahead_of_it),
     )
-
-
-def _cause(state: SchedulerState, application: PendingApplication, ask: Ask, causes: PendingCauses) -> PendingCause:
-    _, queue = application.asks[ask.allocation_key]
-    if ask.allocation_key in application.reserving:
-        return causes.of_reserved(state.reservations.of(ask))
-    return causes.of_held(application, ask) if queue is None else causes.of(application, queue)
 
 
 def _nodes(state: SchedulerState, shape: Shape, causes: PendingCauses, *, is_reserving: bool) -> Steps[dict[str, int]]:

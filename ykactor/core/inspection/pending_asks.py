@@ -104,17 +104,9 @@ def _with_attempts(state: SchedulerState, ask: Ask, group: PendingStatus) -> Pen
 def pending_causes(state: SchedulerState, waiting: PendingApplication) -> Steps[list[tuple[Ask, PendingCause]]]:
     """Each pending ask of an application with its cause, by their arrival."""
     causes = PendingCauses(state)
-    known: dict[AskQueue, PendingCause] = {}
     found: list[tuple[Ask, PendingCause]] = []
     for _, key in (yield from sorted_in_parts((ask.arrival, key) for key, (ask, _) in waiting.asks.items())):
-        ask, queue = waiting.asks[key]
-        if key in waiting.reserving:
-            cause = causes.of_reserved(state.reservations.of(ask))
-        elif queue is None:
-            cause = causes.of_held(waiting, ask)
-        else:
-            cause = known[queue] = known.get(queue) or causes.of(waiting, queue)
-        found.append((ask, cause))
+        found.append((waiting.asks[key][0], causes.of_ask(waiting, key)))
         yield 1
     return found
 

@@ -24,7 +24,7 @@ from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode, QueueTree
 from ykactor.core.quota.headroom import Amounts, Shortage, queue_shortage
 from ykactor.core.quota.limits import Tracker
-from ykactor.core.values.ids import ApplicationID, QueuePath
+from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 from ykactor.core.values.parts import Steps
 from ykactor.core.values.resources import QUANTITY_MAX, Resource
 from ykactor.core.values.selector import Selector, left_out_of, selects
@@ -72,6 +72,7 @@ class PendingCauses:
         self._state = state
         self._blocks: dict[Shape, PendingCause | None] = {}
         self._by_shape: dict[Shape, PendingCause] = {}
+        self._by_queue: dict[AskQueue, PendingCause] = {}
         self._selected: dict[Selector, list[IndexedNode]] = {}
         self._freest: dict[tuple[Selector, str], IndexedNode] = {}
 
@@ -79,6 +80,18 @@ class PendingCauses:
     def _all_nodes(self) -> list[IndexedNode]:
         """All nodes, by name; made when something is pending."""
         return [node for _, node in sorted(self._state.nodes.nodes.items())]
+
+    def of_ask(self, application: PendingApplication, key: AllocationKey) -> PendingCause:
+        """The cause of a pending ask."""
+        ask, queue = application.asks[key]
+        if key in application.reserving:
+            return self.of_reserved(self._state.reservations.of(ask))
+        if queue is None:
+            return self.of_held(application, ask)
+        found = self._by_queue.get(queue)
+        if found is None:
+            found = self._by_queue[queue] = self.of(application, queue)
+        return found
 
     def of(self, application: PendingApplication, queue: AskQueue) -> PendingCause:
         """The cause of the asks in one queue of an application, which need a node."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,13 +19,13 @@ from ykactor.core.values.printable import printable
 from ykactor.core.values.quantities import quantity_text
 from ykactor.core.values.words import plural, some
 from ykactor.sim.direct import DirectPartition
-from ykactor.sim.plan import ConfigPlan, Effective, NoAccess, fails_on, plan
-from ykactor.sim.what_if import Difference, Fork
+from ykactor.sim.plan import ConfigPlan, Drains, Effective, Never, NoAccess, fails_on, plan
+from ykactor.sim.what_if import Difference, Fork, in_partition
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.acts import Act, ask_for
 from ykactor.surfaces.cli.cells import NONE
 from ykactor.surfaces.cli.options import EXISTING_FILE, Number, reserves_nodes, text_or_json
-from ykactor.surfaces.cli.present_state import on_option, present_state, recorded_configuration
+from ykactor.surfaces.cli.present_state import check_asks_nobody, on_option, present_state, recorded_configuration
 from ykactor.surfaces.cli.queue_files import NoTextError, explained, name_of, read_once, warn
 from ykactor.surfaces.cli.terminal import indented, say, say_lines, write
 from ykactor.surfaces.cli.urls import Destination, daemon_options
@@ -41,8 +40,6 @@ from ykactor.wire.si import messages as si
 HORIZON_S = 60.0
 #: The lines of one part; JSON has all.
 LINES_MAX = 20
-#: The changes of amounts, in base units; ``effective`` has them in the units of people.
-_AMOUNTS = re.compile(": (max|guaranteed) ")
 _REASONS = ("never", "preempt", "reject", "drain")
 _FILE = click.Path(exists=True, dir_okay=False, allow_dash=True)
 
@@ -95,6 +92,10 @@ def plan_command(
     queues that would drain, and users who could no longer submit where they have applications. Without --on and --base it needs
     the roles reader and replica.
     """
+    if base is not None and journal is not None:
+        raise click.UsageError("found --base and --on, expected one of them")
+    if base is not None or journal is not None:
+        check_asks_nobody("--base" if journal is None else "--on")
     new = _loaded(file)
     if base is not None:
         old = _loaded(str(base))
@@ -147,32 +148,41 @@ def _lines(found: ConfigPlan, before: str, after: str, file: str) -> Iterator[st
     if found.refused:
         yield from _part("refused", found.refused)
         return
-    yield from _part("changes", [change for change in found.changes if not _AMOUNTS.search(change)])
+    told = tuple(in_partition(each.partition_name, f"queue {each.queue_name}: {each.limit} ") for each in found.effective)
+    yield from _part("changes", [change for change in found.changes if not change.startswith(told)])
     yield from _part("effective", [*map(_effective, found.effective)])
     yield from _part("at once", [*map(_difference, found.at_once)])
     yield from _part(f"within {found.seconds:g} s", [*map(_difference, found.later)])
     if found.preempted:
         lost = "; ".join(f"{_hours(name, amount)} lost" for name, amount in sorted(found.work_lost.items()))
         yield from _part("preempted", [f"{plural(found.preempted, 'task')}{f', {lost}' if lost else ''}"])
-    never = [f"{plural(each.count, 'ask')} of application {each.application_id}: {each.reason}" for each in found.never]
-    yield from _part("never", never)
-    drains = [f"queue {each.queue_name}: {plural(each.applications, 'application')}" for each in found.drains]
-    yield from _part("drains", drains)
+    yield from _part("never", [*map(_never, found.never)])
+    yield from _part("drains", [*map(_drains, found.drains)])
     yield from _part("access", [*map(_access, found.access)])
     if before != after:
         yield f"apply with: ykactor config apply {file} --if-checksum {before}"
 
 
+def _never(each: Never) -> str:
+    asks = f"{plural(each.count, 'ask')} of application {each.application_id}"
+    return in_partition(each.partition_name, f"{asks}: {each.reason}")
+
+
+def _drains(each: Drains) -> str:
+    return in_partition(each.partition_name, f"queue {each.queue_name}: {plural(each.applications, 'application')}")
+
+
 def _access(each: NoAccess) -> str:
     has = f"has {plural(each.applications, 'application')} there"
-    return f"user {each.user} may no longer submit to queue {each.queue_name}, and {has}"
+    sentence = f"user {each.user} may no longer submit to queue {each.queue_name}, and {has}"
+    return in_partition(each.partition_name, sentence)
 
 
 def _effective(each: Effective) -> str:
     """``queue root.batch.night: max vcore 24 -> 16 (by root.batch)``."""
     before, after = (NONE if amount is None else quantity_text(each.resource, amount) for amount in (each.before, each.after))
     by = "" if each.by == each.queue_name else f" (by {each.by})"
-    return f"queue {each.queue_name}: {each.limit} {each.resource} {before} -> {after}{by}"
+    return in_partition(each.partition_name, f"queue {each.queue_name}: {each.limit} {each.resource} {before} -> {after}{by}")
 
 
 def _part(title: str, lines: Sequence[str]) -> Iterator[str]:
@@ -189,7 +199,7 @@ def _difference(each: Difference) -> str:
     name = f"application {each.application_id}"
     if each.allocation_keys:
         name = f"{'task' if len(each.allocation_keys) == 1 else 'tasks'} {some(each.allocation_keys)} of {name}"
-    return f"{name}: {status_text(each.as_it_is)} -> {status_text(each.what_if)}"
+    return in_partition(each.partition_name, f"{name}: {status_text(each.as_it_is)} -> {status_text(each.what_if)}")
 
 
 def _hours(name: str, amount: int) -> str:

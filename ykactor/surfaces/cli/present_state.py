@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from ykactor.actors.clock import system_ns
 from ykactor.client.connection import MessageStream, open_connection
@@ -36,6 +37,19 @@ on_option = click.option(
     help="The state directory of a daemon, which may run meanwhile, or a backup of its journal. Default: the daemon at --url, or "
     "one of its replicas, which has more time for it.",
 )
+
+
+def check_asks_nobody(instead: str) -> None:
+    """Refuse options about a daemon beside one that asks none; those of the environment are for all commands.
+
+    Raises:
+        UsageError: one is given.
+    """
+    context = click.get_current_context()
+    for name in Destination.__struct_fields__:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = f"--{name.replace('_', '-')}"
+            raise click.UsageError(f"found {option} with {instead}, expected one of them: {instead} asks no daemon")
 
 
 def present_state(daemon: Destination, journal: Path | None) -> tuple[Fork, int]:

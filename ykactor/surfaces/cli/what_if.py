@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-from click.core import ParameterSource
 from msgspec import structs, to_builtins
 
 from ykactor.core.values.printable import printable
@@ -16,7 +15,7 @@ from ykactor.sim.what_if import Comparison, Difference, Status, compare, with_co
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.cells import NONE, time_text
 from ykactor.surfaces.cli.options import EXISTING_FILE, Number, reserves_nodes, text_or_json
-from ykactor.surfaces.cli.present_state import on_option, present_state
+from ykactor.surfaces.cli.present_state import check_asks_nobody, on_option, present_state
 from ykactor.surfaces.cli.queue_files import NoTextError, name_of, read_once
 from ykactor.surfaces.cli.terminal import indented, say, say_lines, write
 from ykactor.surfaces.cli.urls import Destination, daemon_options
@@ -63,7 +62,7 @@ def command(
     if scenario is None and config_file is None:
         raise click.UsageError("found neither SCENARIO nor --config, expected a change")
     if journal is not None:
-        _check_asks_nobody()
+        check_asks_nobody("--on")
     change = _change(scenario, config_file)
     if seconds is not None:
         change = structs.replace(change, until=seconds)
@@ -75,15 +74,6 @@ def command(
         say_lines(indented(to_builtins(comparison)))
     else:
         write(_lines(journal or daemon.url, comparison))
-
-
-def _check_asks_nobody() -> None:
-    """Refuse options about a daemon beside --on, which asks none; those of the environment are for all commands."""
-    context = click.get_current_context()
-    for name in Destination.__struct_fields__:
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            option = f"--{name.replace('_', '-')}"
-            raise click.UsageError(f"found {option} with --on, expected one of them: --on asks no daemon")
 
 
 def _change(file: Path | None, config_file: str | None) -> Scenario:
