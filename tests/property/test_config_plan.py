@@ -139,7 +139,7 @@ GPU = """
 
 
 def test_a_partition_that_is_removed_fails_its_applications() -> None:
-    """It does not drain: its tasks end at once. The plan names it, and it is a reason to fail; so is one that is added named."""
+    """Removed partitions do not drain: their tasks end at once. The plan names them and fails on them, and names new ones."""
     node = si.NodeInfo("g1", "CREATE", {"si/node-partition": "gpu"}, {"vcore": 1000})
     new = si.AddApplicationRequest("t", "root.train", "gpu", ugi=si.UserGroupInformation("bob"))
     ask = si.Allocation("t-1", "t", "gpu", resource_per_alloc={"vcore": 1000})

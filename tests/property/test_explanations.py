@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import pytest
 from generate import generate
+from msgspec import UNSET
 from seeds import seeds
 from test_what_if import bases_of, make
 
+from ykactor.core.inspection import explaining
 from ykactor.core.inspection.explaining import AHEAD_MAX, explain
 from ykactor.core.inspection.explanation import AskExplanation
 from ykactor.core.inspection.pending_asks import waiting_asks
-from ykactor.core.values.ids import ApplicationID, QueuePath
-from ykactor.core.values.parts import finished
+from ykactor.core.messages.asks import Ask, order_of
+from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
+from ykactor.core.values.parts import PART_MAX, finished
 from ykactor.core.waiting.reasons import PendingCause, PendingCode
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.sim.simulator import Record, ignore, run_directly
 from ykactor.wire import queuefile
+from ykactor.wire.scenario import Scenario, TimedRequest
+from ykactor.wire.scenario.model import ScenarioRequest
+from ykactor.wire.si import messages as si
+
+CONFIG = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: default}]}]}]"
 
 
 def check(partition: DirectPartition, found: AskExplanation, reason: str) -> None:
@@ -33,8 +41,14 @@ def check(partition: DirectPartition, found: AskExplanation, reason: str) -> Non
     assert paths == sorted(paths, key=lambda path: path.count("."))  # from root down
     leaf = [other for other in state.applications.values() if other.leaf is waiting.leaf]
     assert found.waiting == sum(len(other.asks) for other in leaf)
-    assert 1 <= found.position <= found.waiting
-    assert len(found.ahead) == min(AHEAD_MAX, found.ahead_count)
+    own, keyed = waiting.sort_key, [(other.sort_key, other) for other in leaf if other.asks and other.sort_key is not None]
+    before = [other for key, other in sorted(keyed, key=lambda pair: pair[0]) if own is None or key < own]
+    ask = waiting.asks[AllocationKey(found.allocation_key)][0]
+    first = [other for other, _ in waiting.asks.values() if order_of(other) < order_of(ask)]
+    assert found.position == sum(len(other.asks) for other in before) + len(first) + 1
+    queues = found.ahead_count - len(before)
+    named = [status.application_id for status in found.ahead]
+    assert named == [*[UNSET] * queues, *(other.application_id for other in before)][:AHEAD_MAX]
     for status in found.ahead:
         assert status.value != status.own or status.by == "state"
 
@@ -100,3 +114,32 @@ def test_limited_readers_see_nothing_of_others(seed: int) -> None:
                             assert not level.max
 
     run_directly(story, direct, Record(ignore), after=look)
+
+
+def test_a_step_looks_at_few_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tasks run while one of very many asks is explained."""
+    asks = [si.Allocation(f"t{number}", "app", resource_per_alloc={"vcore": 1000}) for number in range(5 * PART_MAX)]
+    requests: list[ScenarioRequest] = [
+        si.ApplicationRequest(new=[si.AddApplicationRequest("app", "root.default", ugi=si.UserGroupInformation("bob"))]),
+        si.AllocationRequest(allocations=asks),
+    ]
+    story = Scenario("many", "", 0, messages=[TimedRequest(0, request) for request in requests])
+    direct = DirectPartitions(make, {config.name: make(config, 0) for config in queuefile.load(CONFIG).partitions})
+    run_directly(story, direct, Record(ignore))
+    (partition,) = direct.partitions.values()
+    looked, most = 0, 0
+
+    def counted(ask: Ask) -> tuple[int, int, int]:
+        nonlocal looked
+        looked += 1
+        return order_of(ask)
+
+    monkeypatch.setattr(explaining, "order_of", counted)
+    state, app = partition.scheduler.state, ApplicationID("app")
+    first = explaining.first_ask(state.applications[app])
+    for steps in (first, explain(partition.core, state, app, AllocationKey("t99"))):
+        looked_before = looked
+        for _ in steps:
+            most, looked_before = max(most, looked - looked_before), looked
+    assert looked >= 2 * len(asks)
+    assert most <= PART_MAX + 1

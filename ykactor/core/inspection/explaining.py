@@ -5,11 +5,12 @@ The reason of a pending ask (AP-150) is one sentence about one level; here are a
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, Struct, structs
 
 from ykactor.core.inspection.explanation import AheadStatus, AskExplanation, LevelStatus
 from ykactor.core.messages.asks import Ask, Shape, order_of, shape_of
@@ -21,7 +22,7 @@ from ykactor.core.quota.headroom import queue_shortage
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
-from ykactor.core.values.parts import Steps
+from ykactor.core.values.parts import Steps, in_parts
 from ykactor.core.values.resources import Resource, ahead, saturated
 from ykactor.core.values.resources import text as resource_text
 from ykactor.core.values.times import S_NS, utc_text
@@ -83,10 +84,12 @@ class Everything:
         return True
 
 
-def first_ask(application: PendingApplication) -> AllocationKey | None:
+def first_ask(application: PendingApplication) -> Steps[AllocationKey | None]:
     """The ask of an application that comes first; None if none is pending."""
-    asks = (ask for ask, _ in application.asks.values())
-    first = min(asks, key=order_of, default=None)
+    first: Ask | None = None
+    for asks in in_parts(ask for ask, _ in application.asks.values()):
+        first = min([*asks, first or asks[0]], key=order_of)
+        yield len(asks)
     return None if first is None else first.allocation_key
 
 
@@ -119,8 +122,8 @@ def explain(
     nodes = yield from _nodes(state, shape, causes, is_reserving=key in application.reserving)
     order = yield from _order_in_leaf(state, application)
     queues = [found for found in (yield from _queues_ahead(state, leaf)) if sees.shows_queue(found.queue_name)]
-    ahead_of_it = [*queues, *(_application_ahead(other, application, leaf) for other in order.before)]
-    own = sum(1 for other, _ in application.asks.values() if order_of(other) < order_of(ask))
+    named = [*queues[:AHEAD_MAX], *(_application_ahead(other, application, leaf) for other in order.first)]
+    own = yield from _count_before(application, ask)
     return AskExplanation(
         partition_name=core.name,
         application_id=application_id,
@@ -132,13 +135,13 @@ def explain(
         creation_time=ask.created_ns,
         priority=ask.priority,
         resource=saturated(ask.resource),
-        position=sum(len(other.asks) for other in order.before) + own + 1,
-        waiting=sum(len(other.asks) for other in (*order.before, application, *order.behind)),
+        position=order.asks_before + own + 1,
+        waiting=order.asks_before + len(application.asks) + order.asks_behind,
         levels=levels,
         binding=UNSET if binding is None else binding[1],
         nodes=nodes if sight is None else UNSET,
-        ahead=ahead_of_it[:AHEAD_MAX],
-        ahead_count=len(ahead_of_it),
+        ahead=named[:AHEAD_MAX],
+        ahead_count=len(queues) + order.before,
     )
 
 
@@ -237,22 +240,44 @@ def _rank(level: LevelStatus, ask: Ask) -> int:
 # ---- what comes before
 
 
-class _Order(NamedTuple):
-    """The other applications of a leaf with pending asks: those before one, in their order, and those behind."""
+class _Order(Struct):
+    """The other applications of a leaf with pending asks.
 
-    before: list[PendingApplication]
-    behind: list[PendingApplication]
+    Attributes:
+        first: those that come first of all, in their order, up to ``AHEAD_MAX``, if they come before the application.
+        before: how many come before it.
+        asks_before, asks_behind: how many asks these and those behind it have.
+    """
+
+    first: list[PendingApplication] = []
+    before: int = 0
+    asks_before: int = 0
+    asks_behind: int = 0
 
 
 def _order_in_leaf(state: SchedulerState, application: PendingApplication) -> Steps[_Order]:
-    found, own = _Order([], []), application.sort_key
+    found, own = _Order(), application.sort_key
     for other in state.applications.values():
         yield 1
-        if other.leaf is application.leaf and other.asks and other is not application:
-            is_before = other.sort_key is not None and (own is None or other.sort_key < own)
-            (found.before if is_before else found.behind).append(other)
-    found.before.sort(key=lambda other: other.sort_key or ())
+        if other.leaf is not application.leaf or not other.asks or other is application:
+            continue
+        if other.sort_key is not None and (own is None or other.sort_key < own):
+            insort(found.first, other, key=lambda each: each.sort_key or ())
+            del found.first[AHEAD_MAX:]
+            found.before += 1
+            found.asks_before += len(other.asks)
+        else:
+            found.asks_behind += len(other.asks)
     return found
+
+
+def _count_before(application: PendingApplication, ask: Ask) -> Steps[int]:
+    """The number of asks of an application that come before one of them."""
+    count, own = 0, order_of(ask)
+    for asks in in_parts(other for other, _ in application.asks.values()):
+        count += sum(order_of(other) < own for other in asks)
+        yield len(asks)
+    return count
 
 
 def _application_ahead(other: PendingApplication, application: PendingApplication, leaf: QueueNode) -> AheadStatus:
@@ -291,36 +316,48 @@ def _queues_ahead(state: SchedulerState, leaf: QueueNode) -> Steps[list[AheadSta
             siblings[own].append(other)
     found: list[AheadStatus] = []
     for own in reversed(leaf.path_up):
+        alike = _alike(own, siblings.get(own, []))
         for other in siblings.get(own, ()):
             yield 1
-            if (status := _queue_ahead(other, own, siblings[own])) is not None:
+            if (status := _queue_ahead(other, own, alike)) is not None:
                 found.append(status)
     return found
 
 
-def _queue_ahead(other: QueueNode, own: QueueNode, siblings: list[QueueNode]) -> AheadStatus | None:
+def _sorts_by_priority(queue: QueueNode) -> bool:
+    """True if the priority of a queue and its siblings decides before their shares."""
+    assert queue.parent is not None
+    return queue.parent.config.properties.sort_by_priority
+
+
+def _alike(own: QueueNode, siblings: list[QueueNode]) -> list[QueueNode]:
+    """A queue and the siblings of which what is pending may decide; none if they are more than ``_PAIRS_MAX``."""
+    if not siblings:
+        return []
+    by_priority = _sorts_by_priority(own)
+    alike = [each for each in siblings if each.share == own.share and (not by_priority or each.priority == own.priority)]
+    return [own, *alike] if len(alike) <= _PAIRS_MAX else []
+
+
+def _queue_ahead(other: QueueNode, own: QueueNode, alike: list[QueueNode]) -> AheadStatus | None:
     """The difference that lets a queue come before its sibling (PR-71); None if it comes behind."""
     if own.priority is None:
         return None
-    for by, theirs, ours, difference in _differences(other, own, siblings):
+    for by, theirs, ours, difference in _differences(other, own, alike):
         if difference:
             is_before = difference < 0
             return AheadStatus(queue_name=other.path, by=by, value=theirs, own=ours) if is_before else None
     return None
 
 
-def _differences(other: QueueNode, own: QueueNode, siblings: list[QueueNode]) -> Iterator[tuple[str, str, str, float]]:
+def _differences(other: QueueNode, own: QueueNode, alike: list[QueueNode]) -> Iterator[tuple[str, str, str, float]]:
     """Differences of two queues, the one that decides first: name, both values, and a number below 0 if the first is before."""
-    assert own.parent is not None
-    by_priority = own.parent.config.properties.sort_by_priority
     higher = (own.priority or 0) - (other.priority or 0)
     priorities = "priority", str(other.priority), str(own.priority), higher
-    if by_priority:
+    if _sorts_by_priority(own):
         yield priorities
     yield "share", f"{other.share:.4g}", f"{own.share:.4g}", other.share - own.share
-    alike = [each for each in siblings if each.share == own.share and (not by_priority or each.priority == own.priority)]
-    more = 0 if len(alike) > _PAIRS_MAX else _with_more(other, [own, *alike]) - _with_more(own, alike)
-    yield "pending", resource_text(other.pending), resource_text(own.pending), more
+    yield "pending", resource_text(other.pending), resource_text(own.pending), _with_more(other, alike) - _with_more(own, alike)
     yield priorities
     yield "name", other.path, own.path, -1 if other.path < own.path else 1
 

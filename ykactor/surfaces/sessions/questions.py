@@ -158,7 +158,7 @@ def _explain(
     if path is None or not (view is None or view.shows_queue(path)):
         return _gone(application_id, core, view)
     waiting = state.applications[application_id]
-    wanted = key or first_ask(waiting)
+    wanted = key or (yield from first_ask(waiting))
     if wanted is None:
         return si.Explanation(status=f"nothing of application {application_id} is pending: it is {waiting.state.value}")
     sight = None if view is None or view.queues is None else view
