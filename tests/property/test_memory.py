@@ -16,6 +16,8 @@ from test_replay import BUDGETS, scheduler_config, steps_of
 from ykactor.actors import partition
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.records.base import decode_base, differing_row, encode_base
+from ykactor.core.records.encoding import partition_of
+from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import finished
 from ykactor.core.values.times import NEVER
 from ykactor.journal.changes import packed_texts
@@ -25,6 +27,9 @@ from ykactor.journal.transaction import LogRow, Transaction, change_columns, cha
 from ykactor.surfaces.files.recovery import Kept, recover_partitions
 from ykactor.surfaces.standby import memory as module
 from ykactor.surfaces.standby.memory import Memory
+
+#: The seed of a history with more than one partition.
+SEVERAL = 0
 
 
 def recorded(directory: Path, seed: int, patch: pytest.MonkeyPatch, keep_bytes: int = NEVER) -> list[Transaction]:
@@ -74,6 +79,21 @@ async def test_what_is_in_memory_is_on_the_disk(
         rows = finished(encode_base(core, scheduler.state))
         assert differing_row(decode_base(on_disk[name].base), decode_base(rows)) is None
         assert 0 < found.since.at_ns <= int(transactions[-1].log[1])
+
+
+async def test_each_row_is_compared_with_one_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction of many partitions has rows of each: to look at all of them for each would take their product."""
+    transactions = await trio.to_thread.run_sync(recorded, tmp_path, SEVERAL, monkeypatch)
+    compared, difference = list[set[PartitionName]](), module.difference
+
+    def comparing(changed: list[bytes], texts: list[bytes], *, is_whole: bool) -> str:
+        compared.append({partition_of(text[: text.index(b"\n")]) for text in texts})
+        return difference(changed, texts, is_whole=is_whole)
+
+    monkeypatch.setattr(module, "difference", comparing)
+    await remembered(transactions)
+    assert max(map(len, compared)) == 1
+    assert len(set().union(*compared)) > 1
 
 
 @pytest.mark.parametrize("what", ["a row", "a row that was not written", "a fact", "a turn that is missing"])

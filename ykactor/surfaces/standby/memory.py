@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from msgspec import Struct
 from ykactor.actors.journal import Since
 from ykactor.actors.pauses import drive
 from ykactor.core.records.base import Restored, decode_base, partition_from
-from ykactor.core.records.encoding import UnreadableRowError, decode, encode, pairs, prefix_of
+from ykactor.core.records.encoding import UnreadableRowError, decode, encode, pairs, partition_of
 from ykactor.core.records.export import changes
 from ykactor.core.records.restore import DamagedStateError
 from ykactor.core.values.ids import PartitionName
@@ -141,8 +141,8 @@ class Memory:
         if not self._partitions and not transaction.bases:
             return
         try:
-            texts = [] if transaction.change is None else packed_texts(*transaction.change)
-        except ValueError as error:
+            texts = _texts(transaction)
+        except (ValueError, UnreadableRowError) as error:
             self._lose_all(str(error))
             return
         bases = {position: zlib.decompress(state) for _, position, state, _ in transaction.bases}
@@ -156,7 +156,7 @@ class Memory:
             if turn.number is not None:
                 await self._attempt(turn, bases.get(position))
         for name, found in list(self._partitions.items()):
-            if reason := difference(name, found.changed, texts, is_whole=not found.is_new):
+            if reason := difference(found.changed, texts.get(name, []), is_whole=not found.is_new):
                 self._lose(name, f"transaction {transaction.number}: {reason}")
             found.changed, found.is_new = [], False
 
@@ -205,6 +205,18 @@ class Memory:
             log_event(log, logging.WARNING, "partition_forgotten", partition=name, reason=reason)
 
 
+def _texts(transaction: Transaction) -> dict[PartitionName, list[bytes]]:
+    """The rows of each partition that the transaction has changed, as texts, each of which is of one partition.
+
+    Raises:
+        ValueError, UnreadableRowError: they are damaged.
+    """
+    found = defaultdict[PartitionName, list[bytes]](list)
+    for text in [] if transaction.change is None else packed_texts(*transaction.change):
+        found[partition_of(text[: text.index(b"\n")])].append(text)
+    return found
+
+
 def _changed(copy: Copy) -> Steps[list[bytes]]:
     """The rows that the last turn has changed, as texts."""
     core, scheduler = copy.cores
@@ -215,19 +227,17 @@ def _changed(copy: Copy) -> Steps[list[bytes]]:
     return texts
 
 
-def difference(name: PartitionName, changed: list[bytes], texts: list[bytes], *, is_whole: bool) -> str:
+def difference(changed: list[bytes], texts: list[bytes], *, is_whole: bool) -> str:
     """The first row of a partition that a transaction has otherwise, as a sentence; "" if there is none.
 
     Args:
         changed: what has changed here, as texts.
-        texts: all that the transaction has changed.
+        texts: what the transaction has changed.
         is_whole: whether all changes of the partition are among ``changed``.
     """
-    prefix = prefix_of(name)
-    wanted = [text for text in texts if text.startswith(prefix)]
-    if changed == wanted:
+    if changed == texts:
         return ""
-    here, there = _records(changed), _records(wanted)
+    here, there = _records(changed), _records(texts)
     for key in here.keys() | there.keys() if is_whole else here.keys():
         found, expected = here.get(key, _UNCHANGED), there.get(key, _UNCHANGED)
         if found != expected and (_UNCHANGED in (found, expected) or _rows_differ(key, found, expected)):
