@@ -123,6 +123,17 @@ def test_steps_in_their_time(tmp_path: Path) -> None:
     assert lines_of(tmp_path, case(*expect, steps=steps)) == ["1 case passed"]
 
 
+def test_tasks_that_are_not_there(tmp_path: Path) -> None:
+    """The line says why: their application was rejected, or they come later."""
+    steps: list[dict[str, object]] = [
+        {"submit": {"app": "y", "queue": "root.none", "asks": "vcore=1"}},
+        {"at": 9, "submit": {"app": "z", "queue": "root.b", "asks": "vcore=1"}},
+    ]
+    rejected, later, _ = lines_of(tmp_path, case({"at": 5, "placed": ["y-1", "z-1"]}, steps=steps), code=exit_codes.FAILED)
+    assert "placed y-1: expected it to run, found its application y was rejected: failed to place application y" in rejected
+    assert later.endswith("placed z-1: expected it to run, found it was not submitted yet")
+
+
 def test_a_step_that_is_refused(tmp_path: Path) -> None:
     """A message without any effect fails the case, whatever it expects."""
     steps: list[dict[str, object]] = [{"at": 1, "send": {"type": "ScheduleRequest", "steps": 1}}]
@@ -139,14 +150,24 @@ def test_a_step_that_is_refused(tmp_path: Path) -> None:
         (case({"by": 2, "pending": ["x"]}), "found by, expected at for what may change again"),
         (case({"pending": {"x-1": "/(/"}}), 'cases[0].expect[0].pending.x-1: found "/(/", expected a regular expression'),
         (case({"used": {"root.a": {"vcore": "1x"}}}), "cases[0].expect[0].used.root.a.vcore: found '1x'"),
-        (case({"order": []}, steps=[{"at": 3, "drain": ["n1"]}, {"at": 2, "drain": ["n1"]}]), "expected at least 3"),
-        (case({"order": []}, steps=[{"at": 3}]), "cases[0].steps[1]: found a step that does nothing"),
-        (case({"order": []}, steps=[{"release": ["q-1"]}]), "cases[0].steps[1].release[0]: found q-1, expected a task"),
-        (case({"order": []}, steps=[{"submit": {"app": "q", "asks": "4 vcore"}}]), "expected tasks such as 4 x vcore=1"),
-        (case({"order": []}, steps=[{"attributes": {"n9": {"a": "b"}}, "drain": ["n1"]}]), "expected a node of this step"),
-        (case({"order": []}, steps=[{"send": {"type": "Nothing"}}]), "cases[0].steps[1].send"),
-        (case({"order": []}, config="none.yaml"), "No such file or directory"),
-        (case({"order": []}, config="partitions: 3"), "cases.0.config:1:13"),
+        (case({"placed": ["x-1"]}, steps=[{"at": 3, "drain": ["n1"]}, {"at": 2, "drain": ["n1"]}]), "expected at least 3"),
+        (case({"placed": ["x-1"]}, steps=[{"at": 3}]), "cases[0].steps[1]: found a step that does nothing"),
+        (case({"placed": ["x-1"]}, steps=[{"release": ["q-1"]}]), 'steps[1].release[0]: found "q-1", expected a task of'),
+        (case({"placed": ["x-1"]}, steps=[{"complete": ["q"]}]), 'steps[1].complete[0]: found "q", expected an application of'),
+        (case({"placed": ["x-1"]}, steps=[{"drain": ["n9"]}]), 'steps[1].drain[0]: found "n9", expected a node of'),
+        (case({"placed": ["x-1"]}, steps=[{"remove": ["n9"]}]), 'steps[1].remove[0]: found "n9", expected a node of'),
+        (case({"placed": ["x-1"]}, steps=[{"submit": {"app": "x", "queue": "root.b"}}]), "it where x is submitted first"),
+        (case({"placed": ["x-1"]}, steps=[{"submit": {"app": "q", "asks": "100001 x a=1"}}]), "expected at most 100000 tasks"),
+        (case({"placed": ["x-1"]}, steps=[{"submit": {"app": "q", "asks": "9" * 5000 + " x a=1"}}]), "at most 100000 tasks"),
+        (case({"placed": 3}), "cases[0].expect[0].placed: found 3, expected a mapping or a list"),
+        (case({"placed": [3]}), "cases[0].expect[0].placed[0]: found 3, expected a text"),
+        (case({"pending": {"x-4": "QOTA in root.a"}}), 'found "QOTA in root.a", expected a regular expression between slashes'),
+        (case({"at": 3}), "cases[0].expect[0]: found nothing that is expected, expected one of placed, pending"),
+        (case({"placed": ["x-1"]}, steps=[{"submit": {"app": "q", "asks": "4 vcore"}}]), "expected tasks such as 4 x vcore=1"),
+        (case({"placed": ["x-1"]}, steps=[{"attributes": {"n9": {"a": "b"}}, "drain": ["n1"]}]), "expected a node of this step"),
+        (case({"placed": ["x-1"]}, steps=[{"send": {"type": "Nothing"}}]), "cases[0].steps[1].send"),
+        (case({"placed": ["x-1"]}, config="none.yaml"), "No such file or directory"),
+        (case({"placed": ["x-1"]}, config="partitions: 3"), "cases.0.config:1:13"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
@@ -157,7 +178,7 @@ def test_a_file_that_is_wrong(tmp_path: Path, broken: dict[str, object], line: s
 
 def test_a_name_twice(tmp_path: Path) -> None:
     """Each case has a name of its own."""
-    lines = lines_of(tmp_path, case({"order": []}), case({"order": []}), code=exit_codes.USAGE)
+    lines = lines_of(tmp_path, case({"placed": ["x-1"]}), case({"placed": ["x-1"]}), code=exit_codes.USAGE)
     assert 'cases[1].name: found "case" a second time' in lines[0]
 
 

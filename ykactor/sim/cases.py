@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 
 from msgspec import Struct
 
 from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
-from ykactor.core.inspection.pending_asks import pending_causes
 from ykactor.core.inspection.snapshot import FinalState, final_state
 from ykactor.core.messages.facts import (
     Allocated,
@@ -29,6 +28,7 @@ from ykactor.core.values.parts import finished
 from ykactor.core.values.quantities import quantity_text
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.words import some
+from ykactor.core.waiting.causes import PendingCauses
 from ykactor.core.waiting.reasons import PendingCause
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.sim.simulator import Record, run_directly, to_ns
@@ -72,7 +72,7 @@ def run_case(case: Case, *, reserves: bool) -> list[Failure]:
         wire.queuefile.ConfigError: its configuration is invalid.
     """
     config = _config(case.config, case.config_name)
-    course = _Course()
+    course = _Course(case.applications)
     record = Record(course.observe)
 
     def make(config: PartitionConfig, now_ns: int) -> DirectPartition:
@@ -82,14 +82,16 @@ def run_case(case: Case, *, reserves: bool) -> list[Failure]:
     course.direct = DirectPartitions(make, {partition.name: make(partition, 0) for partition in config.partitions})
     record.is_open = True
     failures: list[Failure] = []
-    waiting = [(second, index, each) for index, (second, each) in enumerate(case.expectations)]
+    expected: dict[int, list[tuple[float, int, Expectation]]] = {}
+    for index, (second, each) in enumerate(case.expectations):
+        expected.setdefault(to_ns(second), []).append((second, index, each))
 
     def check(at_ns: int) -> None:
         record.flush()
-        for second, index, each in waiting:
-            if to_ns(second) == at_ns:
-                keys = (*case.keys, "expect", index)
-                failures.extend(Failure((*keys, *place), second, *found) for place, *found in _failures(course, each))
+        course.changed()
+        for second, index, each in expected.get(at_ns, ()):
+            keys = (*case.keys, "expect", index)
+            failures.extend(Failure((*keys, *place), second, *found) for place, *found in _failures(course, each))
 
     last_s = max(second for second, _ in case.expectations)
     looks = [TimedRequest(second, si.NodeRequest(nodes=[])) for second, _ in case.expectations]  # the scheduler runs then
@@ -107,8 +109,11 @@ def _config(text: str, name: str) -> SchedulerConfig:
 class _Course:
     """The course of a case so far.
 
+    Args:
+        applications: of each task that the case submits at any time.
+
     Attributes:
-        order: the tasks that were placed, in the order of the decisions, with their nodes.
+        order: the tasks that were placed, in the order of the decisions. placed: the nodes of each.
         ended: of each task that has ended, how. preempted: those that were preempted.
         rejected: of applications, tasks, nodes and configurations, with the reason.
         owners: the application of each task.
@@ -116,12 +121,19 @@ class _Course:
 
     direct: DirectPartitions
 
-    def __init__(self) -> None:
-        self.order: list[tuple[str, str]] = []
+    def __init__(self, applications: Mapping[str, str]) -> None:
+        self.order: list[str] = []
+        self.placed: dict[str, list[str]] = {}
         self.ended: dict[str, str] = {}
         self.preempted: set[str] = set()
         self.rejected: dict[str, str] = {}
         self.owners: dict[AllocationKey, ApplicationID] = {}
+        self._applications = applications
+        self._causes: dict[PartitionName, PendingCauses] = {}
+
+    def changed(self) -> None:
+        """Forget what was found about the present."""
+        self._causes = {name: PendingCauses(each.scheduler.state) for name, each in self.direct.partitions.items()}
 
     def observe(self, _: PartitionName, fact: Fact) -> None:
         """Take the next fact."""
@@ -130,7 +142,8 @@ class _Course:
                 self.owners[ask.allocation_key] = ask.application_id
             case Allocated(ask=ask, node_id=node_id):
                 self.owners[ask.allocation_key] = ask.application_id
-                self.order.append((ask.allocation_key, node_id))
+                self.order.append(ask.allocation_key)
+                self.placed.setdefault(ask.allocation_key, []).append(node_id)
             case Released(ask=ask, termination_type=kind, message=message):
                 self.ended[ask.allocation_key] = f"{kind.value}: {message}" if message else kind.value
                 if kind is TerminationType.PREEMPTED_BY_SCHEDULER:
@@ -159,12 +172,10 @@ class _Course:
     def cause_of(self, key: AllocationKey) -> PendingCause | None:
         """The cause of a task that waits; None if it does not."""
         owner = self.owners.get(key)
-        for partition in self.direct.partitions.values():
-            state = partition.scheduler.state
-            waiting = None if owner is None else state.applications.get(owner)
-            for ask, cause in [] if waiting is None else finished(pending_causes(state, waiting)):
-                if ask.allocation_key == key:
-                    return cause
+        for name, partition in self.direct.partitions.items():
+            waiting = None if owner is None else partition.scheduler.state.applications.get(owner)
+            if waiting is not None and key in waiting.asks:
+                return self._causes[name].of_ask(waiting, key)
         return None
 
     def status(self, key: AllocationKey) -> str:
@@ -173,10 +184,14 @@ class _Course:
             return f"it runs on {node}"
         if (cause := self.cause_of(key)) is not None:
             return f"it waits, {_shown(cause)}"
+        if (application := self._applications.get(key)) in self.rejected:
+            return f"its application {application} was rejected: {self.rejected[str(application)]}"
         if key in self.rejected:
             return f"it was rejected: {self.rejected[key]}"
         if key in self.ended:
             return f"it has ended: {self.ended[key]}"
+        if application is not None:
+            return "it was not submitted yet"
         near = difflib.get_close_matches(key, self.owners)
         return f"no task of this name{f', maybe {some(near)}' if near else ''}"
 
@@ -239,7 +254,7 @@ def _entries(given: dict[str, str] | list[str]) -> Iterator[tuple[Key, Allocatio
 def _placed(course: _Course, each: Expectation) -> Iterator[_Found]:
     for place, key, node in _entries(each.placed):
         present = course.node_of(key)
-        so_far = [placed for other, placed in course.order if other == key] if each.by is not None else []
+        so_far = course.placed.get(key, []) if each.by is not None else []
         nodes = so_far or ([] if present is None else [present])
         if not nodes or (node and node not in nodes):
             found = f"it was placed on {some(so_far)}" if so_far else course.status(key)
@@ -271,7 +286,8 @@ def _rejected(course: _Course, each: Expectation) -> Iterator[_Found]:
 
 
 def _order(course: _Course, each: Expectation) -> Iterator[_Found]:
-    found = [key for key, _ in course.order if key in each.order]
+    wanted = set(each.order)
+    found = [key for key in course.order if key in wanted] if wanted else []
     if found != each.order:
         yield ("order",), "order", ", ".join(each.order), ", ".join(found) or "none of them placed"
 

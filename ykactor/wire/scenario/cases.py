@@ -6,7 +6,7 @@ The steps of a case become the messages of a scenario; ``sim.cases`` plays them 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.values.quantities import QuantityError, parse_quantity
 from ykactor.core.values.resources import Resource
+from ykactor.core.waiting.reasons import PendingCode
 from ykactor.wire.queuefile.fields import Key
 from ykactor.wire.queuefile.text import ConfigError, Mistakes
 from ykactor.wire.scenario.load import Document, Part, ScenarioError, converted, document_of, is_file_name, named_text
@@ -26,7 +27,7 @@ from ykactor.wire.si.messages.base import Priority
 #: The tasks of one group.
 COUNT_MAX = 100_000
 #: ``4 x vcore=1 memory=2Gi``; ``4 x`` may be left out.
-_GROUP = re.compile(r"(?:(?P<count>[1-9][0-9]{0,5}) +x +)?(?P<amounts>\S+=\S+(?: +\S+=\S+)*)")
+_GROUP = re.compile(r"(?:(?P<count>[1-9][0-9]*) +x +)?(?P<amounts>\S+=\S+(?: +\S+=\S+)*)")
 
 #: By resource type; a number is as the same text.
 Amounts = dict[str, str | int | float]
@@ -111,6 +112,11 @@ class Expectation(Struct, forbid_unknown_fields=True, rename="camel"):
     order: list[str] = []
     used: dict[str, Amounts] = {}
     states: dict[str, str] = {}
+
+
+#: What an expectation may have beside its second, and the codes of AP-150.
+_EXPECTED = [name for name in Expectation.__struct_fields__ if name not in ("at", "by")]
+_CODES = [code.value for code in PendingCode]
 
 
 class _Case(Struct, forbid_unknown_fields=True, rename="camel"):
@@ -235,25 +241,31 @@ class _Reader:
         end_s, found = max([last_s, *given]), list[tuple[float, Expectation]]()
         for index, each in enumerate(case.expect):
             place = (*keys, "expect", index)
+            if not any(getattr(each, field) for field in _EXPECTED):
+                self.note(place, f"found nothing that is expected, expected one of {', '.join(_EXPECTED)}")
             if each.at is not None and each.by is not None:
                 self.note(place, "found both at and by, expected one of them")
             if each.by is not None and (each.pending or each.used or each.states):
                 self.note(place, "found by, expected at for what may change again: pending, used and states")
             for queue, given_amounts in each.used.items():
                 self.amounts(given_amounts, (*place, "used", queue))
-            self._check_patterns(each, place)
+            self._check_texts(each, place)
             second = each.at if each.at is not None else each.by
             found.append((end_s if second is None else second, each))
         return found
 
-    def _check_patterns(self, each: Expectation, keys: tuple[Key, ...]) -> None:
+    def _check_texts(self, each: Expectation, keys: tuple[Key, ...]) -> None:
         for field in ("pending", "rejected"):
-            patterns = getattr(each, field)
-            for name, text in patterns.items() if isinstance(patterns, dict) else ():
+            texts = getattr(each, field)
+            for name, text in texts.items() if isinstance(texts, dict) else ():
                 try:
-                    expression(text)
+                    is_expression = expression(text) is not None
                 except re.error as error:
                     self.note((*keys, field, name), f"found {shown(text)}, expected a regular expression: {error}")
+                    continue
+                if field == "pending" and not is_expression and text.partition(" in ")[0] not in _CODES:
+                    expected = f"a regular expression between slashes or one of {', '.join(_CODES)}, maybe with in QUEUE"
+                    self.note((*keys, field, name), f"found {shown(text)}, expected {expected}")
 
     def amounts(self, given: Amounts, keys: tuple[Key, ...]) -> Resource:
         """Amounts in base units; notes the mistake of each that is wrong."""
@@ -293,6 +305,7 @@ class _Messages:
         self.applications: dict[str, str] = {}
         self._reader = reader
         self._counts: dict[str, int] = {}
+        self._known_nodes = set[str]()
 
     def add(self, step: Step, keys: tuple[Key, ...]) -> None:
         """Add the messages of a step, which is at these keys."""
@@ -308,6 +321,7 @@ class _Messages:
         if step.release:
             self._send(step, si.AllocationRequest(releases=self._releases(step.release, keys)))
         if step.complete:
+            self._check_known("complete", step.complete, self._counts, "an application", keys)
             self._send(step, si.ApplicationRequest(remove=[si.RemoveApplicationRequest(name) for name in step.complete]))
         if step.config:
             text = self._reader.config_text(step.config, (*keys, "config"))
@@ -327,17 +341,22 @@ class _Messages:
             capacity = self._reader.amounts(given, (*keys, "nodes", name))
             attributes = step.attributes.get(name, {})
             yield si.NodeInfo(name, NodeAction.CREATE.value, attributes, capacity)
+        self._known_nodes |= {*step.nodes}
+        self._check_known("drain", step.drain, self._known_nodes, "a node", keys)
+        self._check_known("remove", step.remove, self._known_nodes, "a node", keys)
         for action, names in ((NodeAction.DRAIN_NODE, step.drain), (NodeAction.DECOMISSION, step.remove)):
             yield from (si.NodeInfo(name, action.value) for name in names)
 
     def _releases(self, names: list[str], keys: tuple[Key, ...]) -> si.AllocationReleasesRequest:
-        found = []
-        for index, name in enumerate(names):
-            if (application := self.applications.get(name)) is None:
-                self._reader.note((*keys, "release", index), f"found {name}, expected a task that was submitted before")
-                continue
-            found.append(si.AllocationRelease(application, name, termination_type=TerminationType.STOPPED_BY_RM.value))
+        self._check_known("release", names, self.applications, "a task", keys)
+        kind, known = TerminationType.STOPPED_BY_RM.value, self.applications
+        found = [si.AllocationRelease(known[name], name, termination_type=kind) for name in names if name in known]
         return si.AllocationReleasesRequest(found)
+
+    def _check_known(self, field: str, names: list[str], known: Container[str], what: str, keys: tuple[Key, ...]) -> None:
+        for index, name in enumerate(names):
+            if name not in known:
+                self._reader.note((*keys, field, index), f"found {shown(name)}, expected {what} of this step or one before")
 
     def _submit(self, step: Step, submit: Submit, keys: tuple[Key, ...]) -> None:
         if submit.app not in self._counts:
@@ -345,6 +364,11 @@ class _Messages:
             who = si.UserGroupInformation(submit.user, submit.groups)
             new = si.AddApplicationRequest(submit.app, submit.queue, ugi=who, tags=submit.tags)
             self._send(step, si.ApplicationRequest(new=[new]))
+        else:
+            for field in ("queue", "user", "groups", "tags"):
+                if getattr(submit, field) != getattr(Submit(submit.app), field):
+                    expected = f"it where {submit.app} is submitted first: an application has one"
+                    self._reader.note((*keys, field), f"found {shown(getattr(submit, field))}, expected {expected}")
         asks, run_seconds = list[si.Allocation](), dict[int, float]()
         groups: list[str | Tasks] = [submit.asks] if isinstance(submit.asks, str) else submit.asks
         for index, group in enumerate(groups):
@@ -362,10 +386,14 @@ class _Messages:
         if match is None:
             self._reader.note(keys, f"found {shown(text)}, expected tasks such as 4 x vcore=1 memory=2Gi")
             return None
+        count = match["count"] or "1"
+        if len(count) > len(str(COUNT_MAX)) or int(count) > COUNT_MAX:
+            self._reader.note(keys, f"found {shown(text)}, expected at most {COUNT_MAX} tasks")
+            return None
         resources: Amounts = {}
         for pair in match["amounts"].split():
             name, _, resources[name] = pair.partition("=")
-        return Tasks(resources, int(match["count"] or 1))
+        return Tasks(resources, int(count))
 
     def _asks(self, app: str, tasks: Tasks, keys: tuple[Key, ...]) -> Iterator[si.Allocation]:
         resource = self._reader.amounts(tasks.resources, keys)

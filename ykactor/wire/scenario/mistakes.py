@@ -89,12 +89,16 @@ def _fields(value: dict[str, Any], kind: type[Struct], keys: tuple[Key, ...]) ->
 
 
 def _chosen(kind: Any, value: object) -> Any:
-    """The only member of a union that has parts, or the message that ``value`` names; any other type as it is."""
+    """The only member of a union that has parts, or the one for ``value``: a list, a mapping, or the message that it names."""
     members = [] if _has_parts(kind) else [member for member in get_args(kind) if _has_parts(member)]
-    if len(members) == 1:
-        return members[0]
-    name = value.get("type") if isinstance(value, dict) else None
-    return next((member for member in members if member.__struct_config__.tag == name), kind)
+    return members[0] if len(members) == 1 else next((member for member in members if _is_for(member, value)), kind)
+
+
+def _is_for(member: Any, value: object) -> bool:
+    """True if a member of a union is the type of a list or mapping."""
+    origins = _LISTS if isinstance(value, list) else _MAPPINGS if isinstance(value, dict) else ()
+    tag = None if get_origin(member) else member.__struct_config__.tag
+    return get_origin(member) in origins or (tag is not None and isinstance(value, dict) and value.get("type") == tag)
 
 
 def _has_parts(kind: Any) -> bool:
