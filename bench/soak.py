@@ -21,6 +21,7 @@ import trio
 import trio.testing
 from msgspec import Struct
 
+from bench.beside import Beside
 from bench.churn import Churn, config
 from bench.growth import History, Quantity, growing, note, of_files, of_process, picture, tables
 from bench.lives import Life, Line, living
@@ -66,6 +67,7 @@ class Result(Struct):
         history: a sample after each simulated hour.
         violations: of invariants.
         placed: the number of allocations.
+        turns, compared: the turns that a replica beside has run, and how often all of both was compared.
         trimmed: the number of transactions that are no longer in the history.
     """
 
@@ -73,6 +75,8 @@ class Result(Struct):
     violations: list[str]
     placed: int
     trimmed: int
+    turns: int
+    compared: int
 
 
 async def soak(plan: Plan, folder: Path, on_hour: Callable[[int, History], None] = lambda *_: None) -> Result:
@@ -82,23 +86,27 @@ async def soak(plan: Plan, folder: Path, on_hour: Callable[[int, History], None]
     churn = Churn(plan.seed, plan.busy)
     history: History = {}
     violated: list[str] = []
+    beside = Beside()
     hour = 0
     while hour < plan.hours:
         async with living(settings, queuefile.load(config(0)), clock) as life, trio.open_nursery() as clients:
             for number in range(3):
                 clients.start_soon(_follow, life, Random(plan.seed + number))
+            clients.start_soon(beside.follow, life)
             if hour:
                 await churn.manager.resume(life)
             for _ in range(min(plan.life, plan.hours - hour)):
                 hour += 1
                 await _hour(hour, plan, churn, life)
-                violated += [f"hour {hour}: {violation}" for violation in await life.violations()]
+                found = [*await life.violations(), *await beside.violations(life)]
+                violated += [f"hour {hour}: {violation}" for violation in found]
                 note(history, _sample(life, folder))
                 on_hour(hour, history)
             life.dies = hour // plan.life % 2 == 0
             clients.cancel_scope.cancel()
     with Reader.open(folder) as reader:
-        return Result(history, violated, churn.manager.placed, trimmed=reader.numbers()[0] - 1)
+        trimmed = reader.numbers()[0] - 1
+    return Result(history, violated, churn.manager.placed, trimmed, beside.turns, beside.compared)
 
 
 async def _hour(hour: int, plan: Plan, churn: Churn, life: Life) -> None:
@@ -163,6 +171,7 @@ def main(days: int, seed: int) -> None:
     shown = {quantity: values for quantity, values in result.history.items() if quantity.name in _SHOWN}
     PICTURE.write_text(picture(f"{days} days of churn", shown, days))
     click.echo(f"{result.placed} allocations, {result.trimmed} transactions left the history; {PICTURE}")
+    click.echo(f"a replica beside has run {result.turns} turns, and showed what the daemon showed {result.compared} times")
     mistakes = [*result.violations, *growing(result.history)]
     for mistake in mistakes:
         click.echo(mistake, err=True)

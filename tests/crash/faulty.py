@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ykactor.journal import store
+from ykactor.journal.files import Witness
 from ykactor.journal.store import Store
 from ykactor.surfaces.cli.main import main
 
@@ -75,7 +76,7 @@ def _around(fuse: Fuse, call: Callable[..., Any], before: str, after: str) -> Ca
 
 def _install_disk(fuse: Fuse) -> None:
     """Keep what was synced: at first everything, then all at a checkpoint, and at each commit if SQLite has been told so."""
-    write, checkpoint, synced = Store.write, Store.checkpoint, fuse.mark.with_name(SYNCED)
+    write, checkpoint, note, synced = Store.write, Store.checkpoint, Witness.note, fuse.mark.with_name(SYNCED)
     shutil.rmtree(synced, ignore_errors=True)
 
     def copying_write(store: Store, *arguments: Any) -> int:
@@ -93,6 +94,13 @@ def _install_disk(fuse: Fuse) -> None:
         checkpoint(store)
         _copy(store, synced)
 
+    def copying_note(witness: Witness, *arguments: Any) -> None:
+        is_synced_now = not witness._is_synced
+        note(witness, *arguments)
+        if is_synced_now and synced.exists() and witness._durability != "full":  # else this commit counts as under way
+            shutil.copy(witness._directory / "witness", synced)
+
+    Witness.note = copying_note  # type: ignore[method-assign]
     Store.write = copying_write  # type: ignore[method-assign]
     Store.checkpoint = copying_checkpoint  # type: ignore[method-assign]
 

@@ -17,12 +17,12 @@ from recorded import DEFAULT, Happening, Life, Step, record
 from seeds import IS_NIGHT, scaled, seeds
 from test_replay import BUDGETS, scheduler_config, steps_of
 
+from bench.beside import bodies
 from ykactor.actors import partition
 from ykactor.actors.commands import PartitionCommand, read_partition
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.turn_stream import TurnReader
 from ykactor.core.config.model import SchedulerConfig
-from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.facts import Fact
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
@@ -31,26 +31,11 @@ from ykactor.core.values.parts import Steps, finished
 from ykactor.core.values.times import NEVER
 from ykactor.journal.reading import Reader
 from ykactor.sim.replica import Copy, MismatchError, copied
-from ykactor.surfaces.http.readings import applications, partitions, queues, usage
-from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.sessions.missed_turns import MissedTurns, NotKeptError
 from ykactor.wire import queuefile
 from ykactor.wire.history import decode_facts
 from ykactor.wire.si.events import events
 from ykactor.wire.turns import Base, Facts, Renewed, Turn, Wanted, packed, unpacked
-
-
-def bodies(core: PartitionCore, state: SchedulerState, now_ns: int) -> Steps[tuple[int, list[object]]]:
-    """The number of the last turn, and all answers of the REST API about all that is in a partition, with its snapshot."""
-    look = Look(core, state, now_ns)
-    shown: list[object] = [(yield from partition_state(core, state, every_ask=True))]
-    lists = (applications.live, applications.completed, applications.rejected, partitions.all_nodes, usage.users, usage.groups)
-    for read in lists:
-        shown += [(yield from read(look))]
-    shown += [(yield from queues.everything(look)), partitions.placement_rules(look)]
-    for name in core.registry.applications:
-        shown += [(yield from applications.records(look, name)), (yield from applications.pending_asks(look, name))]
-    return core.turns, shown
 
 
 class Replica:

@@ -31,6 +31,7 @@ def test_hours_of_churn(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.violations == []
     assert result.placed > 30
     assert result.trimmed > 40
+    assert (result.turns > 100, result.compared > 3) == (True, True), (result.turns, result.compared)
     rows = {quantity: values for quantity, values in result.history.items() if quantity.unit == "rows"}
     kinds = ("ended", "user", "node", "queue", "foreign", "answer")
     assert {f"rows {kind}" for kind in kinds} <= {quantity.name for quantity in rows}
