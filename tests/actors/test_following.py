@@ -288,6 +288,22 @@ async def test_turns_of_other_terms(autojump_clock: MockClock, w: World) -> None
         assert await w.replica.reach(Point(term, turns={DEFAULT: 1})) == outcome, term
 
 
+async def test_turns_that_were_lost_with_a_term(autojump_clock: MockClock, w: World) -> None:
+    """DU-24: the next daemon may have other ones with these numbers: they count when it has said that the copy goes on."""
+    daemon = Daemon()
+    active = {DEFAULT: (PartitionState.ACTIVE, 7)}
+    shown = Process(active, None, [], turns={DEFAULT: 9})
+    await w.handle(daemon.hello(), past(1, 1), *daemon.shown(), daemon.base(), daemon.turn(2), shown)
+    written = Point("2-bb", turns={DEFAULT: 1})
+    await w.handle(daemon.hello(FIRST, ("2-bb", 4)))
+    assert await w.replica.reach(written) == "late"
+    await w.handle(Resumed())
+    assert await w.replica.reach(written) == "there"
+    assert await w.replica.reach(structs.replace(written, is_beside=True)) == "late"
+    await w.handle(structs.replace(shown, turns={DEFAULT: 1}), daemon.hello(FIRST, ("2-bb", 4)))
+    assert await w.replica.reach(structs.replace(written, is_beside=True)) == "there"
+
+
 async def test_a_copy_without_a_turn_is_no_copy(w: World) -> None:
     """The daemon sends facts in place of a turn if it takes the copy for lost: what there is here would be behind."""
     daemon = Daemon()

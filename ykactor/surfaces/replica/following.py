@@ -192,6 +192,7 @@ class Following:
         if self._offered is not None:
             self._copies.keep(names)
             self._offered = None
+            self._replica.go_on()
 
     async def _run(self, turn: Turn, stream: SealedStream) -> None:
         """Run a turn. One of a partition without a copy is of before the copy was lost: its events come again."""

@@ -95,7 +95,11 @@ class Replica:
         self._clock = clock
         self._own_checks = checks
         self._process: Process | None = None
+        #: Of each partition, the turn of which what is shown beside it is no older (``Process.turns``).
+        self._told: Mapping[str, int] = {}
         self._turns_before: Mapping[str, int] = {}
+        #: Whether the turns that copies have run are of the present term: of a new one, when the daemon has said which go on.
+        self._are_of_term = True
 
     async def run(self) -> None:
         """Serve readers of copies and of the feed until cancelled."""
@@ -115,15 +119,21 @@ class Replica:
         newest = self.feed.ring.sequence
         if newest and (reason := terms.missing("event", newest, str(self.terms.present))):
             raise OtherHistoryError(reason)
+        if terms.present != self.terms.present:
+            self._are_of_term, self._told = False, {}
         self.terms, self.started_ns, self.lost = terms, hello.started_ns, None
         self._turns_before = hello.turns_before
+
+    def go_on(self) -> None:
+        """The copies that there are now are of the present term."""
+        self._are_of_term = True
 
     def show(self, message: Process | Configuration) -> None:
         """Show this of the daemon from now on."""
         if isinstance(message, Configuration):
             self.config = message
         else:
-            self._process, self.registration = message, message.registration
+            self._process, self.registration, self._told = message, message.registration, message.turns
             self.copies.arrange(message.partitions)
             stalled = None if message.stalled is None else Stalled(*message.stalled)
             if stalled != self.stalled:
@@ -205,11 +215,12 @@ class Replica:
     def _has(self, point: Point) -> bool:
         if point.term and point.term not in self.terms:
             return False
+        if point.turns and not self._are_of_term:
+            return False
         # What of an earlier term was durable is in the present one, and of the rest nothing comes any more.
         is_over = point.term not in ("", str(self.terms.present))
-        told = {} if self._process is None else self._process.turns
         for name, asked in point.turns.items():
             number = min(asked, self._turns_before.get(name, 0)) if is_over else asked
-            if self.turn_of(PartitionName(name)) < number or (point.is_beside and told.get(name, 0) < number):
+            if self.turn_of(PartitionName(name)) < number or (point.is_beside and self._told.get(name, 0) < number):
                 return False
         return point.event <= self.feed.ring.durable
