@@ -13,6 +13,7 @@ from starlette.requests import Request
 
 from ykactor.access.model import Identity
 from ykactor.actors.commands import Read, read_partition
+from ykactor.actors.mailbox import Mailbox
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import PART_MAX, Steps, paced
@@ -342,6 +343,25 @@ async def test_who_has_written_is_shown_no_page_of_before(
         turn = 2
         asked.scope["turns asked"] = {"default": turn}
         assert (await of_daemon.page(asked, "default", ("nodes",), count)).turn == turn
+
+
+async def test_a_page_of_another_partition_with_this_name_is_not_shown(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DU-24: one that has left and comes again, or a copy of another history, has other turns with these numbers."""
+    daemon = FakeDaemon(("default",), accept_all, 10, manual=False)
+    monkeypatch.setattr(daemon, "turn_of", lambda _: 9)
+
+    class Numbered(Published):
+        async def _read(self, *_: Any) -> replies.Page:
+            return replies.Page(200, [b"x"], 0.2, 5)
+
+    of_daemon, asked = Numbered(daemon), request_of("reader")
+    asked.scope["turns asked"] = {"default": 5}
+    page = await of_daemon.page(asked, "default", ("nodes",), count)
+    assert await of_daemon.page(asked, "default", ("nodes",), count) is page
+    daemon.partitions["default"] = Mailbox("partition default", 1)
+    assert await of_daemon.page(asked, "default", ("nodes",), count) is not page
 
 
 def request_of(name: str) -> Request:

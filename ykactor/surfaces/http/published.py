@@ -138,10 +138,12 @@ class Published:
         if is_small:
             return await self._read(partition, read, view, CpuMeter())
         turn = asked_of(request, partition)
-        whole, who, asked_s = (partition, view, *key), caller_of(request).identity.name, trio.current_time()
+        # By its inbox, which another partition with this name does not have, nor another copy of it: their turns are others.
+        whole = (self.gateway.partitions.get(partition), view, *key)
+        who, asked_s = caller_of(request).identity.name, trio.current_time()
         budget = self._budget(partition)
         last = self._pages.last(whole)
-        if last is not None and turn <= last.turn <= self.gateway.turn_of(partition):  # else of an earlier one with this name
+        if last is not None and turn <= last.turn:
             age = last.age_s / self._stale_s(partition)
             if last.is_fresh or (age < 1 and not budget.may_renew(age, who)):
                 return last
@@ -157,7 +159,8 @@ class Published:
         """The seconds that a page may be old; computed from all that are asked for, so not for each request."""
         budget = self._budget(partition)
         if budget.is_review_due():
-            taken_s = sum(page.took_s for key, page in self._pages.items() if key[0] == partition and page.age_s < STALE_MAX_S)
+            inbox = self.gateway.partitions.get(partition)
+            taken_s = sum(page.took_s for key, page in self._pages.items() if key[0] is inbox and page.age_s < STALE_MAX_S)
             budget.review(taken_s)
         return budget.stale_s
 
@@ -299,7 +302,7 @@ class ReadBudget:
 #
 # A page is made when somebody asks and the last one is not fresh any more, by one task for all who ask then.
 
-#: What a page is of: the partition, or a word, and more.
+#: What a page is of: the inbox of a partition, or a word, and more.
 Key = tuple[Hashable, ...]
 #: Pages that are kept: those of 100,000 asks and of 5,000 nodes have 70 MiB together.
 _PAGES_MAX = 256
