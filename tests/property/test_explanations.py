@@ -8,13 +8,17 @@ from msgspec import UNSET
 from seeds import seeds
 from test_what_if import bases_of, make
 
+from ykactor.actors.partition import CYCLE_BUDGET
+from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection import explaining
 from ykactor.core.inspection.explaining import AHEAD_MAX, explain
 from ykactor.core.inspection.explanation import AskExplanation
 from ykactor.core.inspection.pending_asks import waiting_asks
 from ykactor.core.messages.asks import Ask, order_of
-from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
+from ykactor.core.messages.facts import Fact
+from ykactor.core.values.ids import AllocationKey, ApplicationID, PartitionName, QueuePath
 from ykactor.core.values.parts import PART_MAX, finished
+from ykactor.core.values.resources import Resource
 from ykactor.core.waiting.reasons import PendingCause, PendingCode
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.sim.simulator import Record, ignore, run_directly
@@ -143,3 +147,69 @@ def test_a_step_looks_at_few_asks(monkeypatch: pytest.MonkeyPatch) -> None:
             most, looked_before = max(most, looked - looked_before), looked
     assert looked >= 2 * len(asks)
     assert most <= PART_MAX + 1
+
+
+LEVELS = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - {name: scarce, resources: {max: {memory: 10Gi, vcore: 100}}}
+          - {name: never, resources: {max: {vcore: 3, zpu: 0}}}
+          - {name: low, resources: {max: {cpu: 2}}}
+          - {name: high, resources: {guaranteed: {cpu: 2}}, properties: {preemption.delay: 1s}}
+"""
+
+
+def explained_in(queue: str, runs: Resource, wants: Resource, until_s: float = 0) -> AskExplanation:
+    """The explanation of an ask in a queue, beside a task that runs there, or in root.low if the queue is root.high."""
+    node = si.NodeInfo("n1", "CREATE", schedulable_resource={"vcore": 3000, "memory": 9 * 2**30, "zpu": 4, "cpu": 2})
+    who = si.UserGroupInformation("bob")
+    victim, other = si.PreemptionPolicy(allow_preempt_self=True), si.PreemptionPolicy(allow_preempt_other=True)
+    queues = {"one": "root.low" if queue == "root.high" else queue, "two": queue}
+    requests: list[ScenarioRequest] = [
+        si.NodeRequest(nodes=[node]),
+        si.ApplicationRequest(new=[si.AddApplicationRequest(name, path, ugi=who) for name, path in queues.items()]),
+        si.AllocationRequest(allocations=[si.Allocation("t1", "one", resource_per_alloc=runs, preemption_policy=victim)]),
+        si.AllocationRequest(allocations=[si.Allocation("t2", "two", resource_per_alloc=wants, preemption_policy=other)]),
+    ]
+    messages = [TimedRequest(at, request) for at, request in zip((0, 0, 0, 1), requests, strict=True)]
+    story = Scenario("levels", "", 1 + until_s, messages=messages)
+
+    def unconfirmed(config: PartitionConfig, now_ns: int) -> DirectPartition:
+        return DirectPartition(config, CYCLE_BUDGET, ignore_facts, now_ns=now_ns, confirms=False, wakes=True)
+
+    direct = DirectPartitions(unconfirmed, {each.name: unconfirmed(each, 0) for each in queuefile.load(LEVELS).partitions})
+    run_directly(story, direct, Record(ignore))
+    partition = direct.partitions[PartitionName("default")]
+    found = finished(explain(partition.core, partition.scheduler.state, ApplicationID("two"), AllocationKey("t2")))
+    assert found is not None
+    return found
+
+
+def ignore_facts(_: list[Fact]) -> None:
+    """Do nothing with facts."""
+
+
+def test_the_scarcest_type_is_the_one_with_the_smallest_part_left() -> None:
+    """AP-153: base units of different types do not compare: a GiB of ten is less than 98 cores of a hundred."""
+    found = explained_in("root.scarce", {"vcore": 1000, "memory": 8 * 2**30}, {"vcore": 1000, "memory": 2**30 + 2**29})
+    (level,) = [level for level in found.levels if level.queue_name == "root.scarce"]
+    assert (level.resource, level.code) == ("memory", "")
+
+
+def test_a_type_that_never_fits_comes_before_one_that_is_short() -> None:
+    """AP-153: a core will be free, but no zpu is allowed."""
+    found = explained_in("root.never", {"vcore": 3000}, {"vcore": 1000, "zpu": 1})
+    assert isinstance(found.binding, int)
+    level = found.levels[found.binding]
+    assert (level.queue_name, level.resource, "can never fit" in level.reason) == ("root.never", "zpu", True)
+
+
+def test_victims_bind_before_the_quota_that_they_free() -> None:
+    """AP-153: the cluster is full, and what an ask waits for is the end of the task that it has preempted."""
+    found = explained_in("root.high", {"cpu": 2}, {"cpu": 2}, until_s=5)
+    assert isinstance(found.binding, int)
+    assert (found.code, found.levels[0].code, found.levels[found.binding].code) == ("PREEMPTING", "QUOTA", "PREEMPTING")

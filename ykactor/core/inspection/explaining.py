@@ -39,7 +39,8 @@ _ELSEWHERE, _OWN = "not the node that it requires", "reserved for it"
 _OF_APPLICATIONS = (PendingCode.FAILING, PendingCode.BACKOFF, PendingCode.ORDER, PendingCode.PLACEHOLDER)
 #: The rank of what waiting never changes.
 _NEVER = 0
-#: What binds first: a hold, what waiting never changes, the application, slots, limits, quotas, nodes, and the rest.
+#: What binds first: a hold, what waiting never changes, the application, slots, limits, the end of victims, which makes room
+#: in quotas and on the node, then quotas, nodes, and the rest.
 _RANKS = {
     PendingCode.HELD: -1,
     PendingCode.NO_NODE: _NEVER,
@@ -52,13 +53,13 @@ _RANKS = {
     PendingCode.PLACEHOLDER: 1,
     PendingCode.MAX_APPLICATIONS: 2,
     PendingCode.LIMIT: 3,
-    PendingCode.QUOTA: 4,
-    PendingCode.LEFT_OUT: 5,
-    PendingCode.DRAINED: 5,
-    PendingCode.NODES: 5,
-    PendingCode.PREDICATE: 6,
-    PendingCode.RESERVED: 7,
-    PendingCode.PREEMPTING: 8,
+    PendingCode.PREEMPTING: 4,
+    PendingCode.QUOTA: 5,
+    PendingCode.LEFT_OUT: 6,
+    PendingCode.DRAINED: 6,
+    PendingCode.NODES: 6,
+    PendingCode.PREDICATE: 7,
+    PendingCode.RESERVED: 8,
 }
 
 
@@ -208,14 +209,21 @@ def _slots(application: PendingApplication, place: Limited, shape: Shape) -> Ite
 
 
 def _amounts(place: Limited, shape: Shape) -> Iterator[_Blocked]:
-    """The type of which a queue, a user or a group has least left, if it limits one that the ask wants."""
-    needs, limit = shape[0], place.max or {}
+    """One type that a queue, a user or a group limits: the one that never fits, else one that is short, else the scarcest.
+
+    Units differ by type, so the scarcest is the one of which the smallest part of the limit is left after the ask.
+    """
+    needs, limit, used = shape[0], place.max or {}, place.allocated
     short = place.shortage(needs) if isinstance(place, Tracker) else (queue_shortage((place,), needs) or (place, None))[1]
-    left = [(limit[name] - place.allocated.get(name, 0) - wanted, name) for name, wanted in needs if name in limit]
-    if short is not None or left:
-        name = short or min(left)[1]
-        cause = None if short is None else shortage_cause(shape, (place, short))
-        yield _Blocked(_level(place, name, place.allocated.get(name, 0), dict(needs)[name]), cause)
+    if short is not None:
+        name = next((name for name, wanted in needs if name in limit and wanted > limit[name]), short)
+        cause = shortage_cause(shape, (place, name))
+        yield _Blocked(_level(place, name, used.get(name, 0), dict(needs)[name]), cause)
+        return
+    left = [((limit[name] - used.get(name, 0) - wanted) / (limit[name] or 1), name) for name, wanted in needs if name in limit]
+    if left:
+        name = min(left)[1]
+        yield _Blocked(_level(place, name, used.get(name, 0), dict(needs)[name]), None)
 
 
 def _level(place: Limited, resource: str, used: int, wants: int) -> LevelStatus:

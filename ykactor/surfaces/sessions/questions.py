@@ -179,4 +179,4 @@ def _gone(application_id: ApplicationID, core: PartitionCore, view: View | None)
         return si.Explanation(status=f"application {application_id} was rejected: {rejected.reason}")
     if ended is not None and (view is None or view.shows_queue(ended.queue)):
         return si.Explanation(status=f"application {application_id} has ended: it is {ended.state.value}")
-    return ProtocolError("UNKNOWN_NAME", f"there is no application {application_id}", "applicationID")
+    return ProtocolError("UNKNOWN_NAME", f"there is no application {application_id} in partition {core.name}", "applicationID")

@@ -30,9 +30,9 @@ def command(ask: str, partition: str, showing: Showing) -> None:
     """Explain why an ask waits; of an application its first one.
 
     First the reason, as ykactor asks prints it. Then a row for each level that the ask has to pass, from root to the nodes: the
-    type of which it has least left (running applications count too), how much of it is in use, how much more the ask wants, and
-    how much too little that is; the level that keeps it back first is marked. Levels without a limit are left out. Then the nodes
-    by what keeps them from taking it, and what comes before it and why.
+    type that is short or scarcest there (running applications count too), how much of it is in use, how much more the ask
+    wants, and how much too little that is; the level that keeps it back first is marked. Levels without a limit are left out.
+    Then the nodes by what keeps them from taking it, and what comes before it and why.
     """
     application_id, _, key = ask.partition("/")
     showing.run_with(partial(explain, application_id=application_id, allocation_key=key, partition=partition), explained)
