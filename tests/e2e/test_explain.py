@@ -100,7 +100,7 @@ async def test_unknown_names(wanted: dict[str, Any], message: str) -> None:
 
 
 async def test_an_application_of_the_past() -> None:
-    """The status says that one was rejected, or has nothing pending."""
+    """The status says that one was rejected, has ended, or has nothing pending."""
     bob = si.UserGroupInformation("bob")
     async with daemon_here(QUEUES) as (_, url), connect(url, rm_id="rm-1") as rm:
         await rm.request(si.ApplicationRequest(new=[si.AddApplicationRequest("quiet", "root.a", ugi=bob)]))
@@ -108,6 +108,9 @@ async def test_an_application_of_the_past() -> None:
             await rm.request(si.ApplicationRequest(new=[si.AddApplicationRequest("lost", "root.nowhere", ugi=bob)]))
         assert (await explain(url, "quiet")).status == "nothing of application quiet is pending: it is New"
         assert "application lost was rejected: " in (await explain(url, "lost")).status
+        gone = si.RemoveApplicationRequest("quiet", outcome="Failed", message="the driver ended")
+        await rm.request(si.ApplicationRequest(remove=[gone]))
+        assert (await explain(url, "quiet")).status == "application quiet has ended: it is Failed: the driver ended"
 
 
 async def test_the_route_and_the_command_show_the_same() -> None:

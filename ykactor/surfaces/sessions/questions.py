@@ -156,7 +156,7 @@ def _explain(
 ) -> Steps[si.Explanation | ProtocolError]:
     path = core.registry.applications.get(application_id)
     if path is None or not (view is None or view.shows_queue(path)):
-        return _gone(application_id, core, view)
+        return (yield from _gone(application_id, core, view))
     waiting = state.applications[application_id]
     wanted = key or (yield from first_ask(waiting))
     if wanted is None:
@@ -172,11 +172,15 @@ def _explain(
     return si.Explanation(status=f"task {wanted} runs{where}")
 
 
-def _gone(application_id: ApplicationID, core: PartitionCore, view: View | None) -> si.Explanation | ProtocolError:
-    """The answer about an application that does not live."""
-    rejected, ended = core.timers.rejected.get(application_id), core.timers.ended.get(application_id)
+def _gone(application_id: ApplicationID, core: PartitionCore, view: View | None) -> Steps[si.Explanation | ProtocolError]:
+    """The answer about an application that does not live: the last one with this id that is remembered."""
+    for ended in reversed(core.timers.ended.values()):
+        if ended.application_id == application_id and (view is None or view.shows_queue(ended.queue)):
+            past, state = ended.past, (ended.past.outcome or ended.state).value
+            why = ended.reason or past.message or past.failure
+            return si.Explanation(status=f"application {application_id} has ended: it is {state}{f': {why}' if why else ''}")
+        yield 1
+    rejected = core.timers.rejected.get(application_id)
     if rejected is not None and (view is None or view.queues is None):
         return si.Explanation(status=f"application {application_id} was rejected: {rejected.reason}")
-    if ended is not None and (view is None or view.shows_queue(ended.queue)):
-        return si.Explanation(status=f"application {application_id} has ended: it is {ended.state.value}")
     return ProtocolError("UNKNOWN_NAME", f"there is no application {application_id} in partition {core.name}", "applicationID")
