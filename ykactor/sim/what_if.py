@@ -88,7 +88,7 @@ class Comparison(Struct, frozen=True, rename="camel"):
     Attributes:
         begin_ns: the Unix time of their begin.
         seconds: how long they are.
-        changes: a sentence for each queue or setting that a configuration has changed.
+        changes: a sentence for each partition, queue or setting that a configuration has changed.
         refused: why messages of the scenario had no effect.
     """
 
