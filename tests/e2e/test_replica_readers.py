@@ -246,6 +246,13 @@ async def test_a_connection_that_is_cut(tmp_path: Path) -> None:
         nursery.cancel_scope.cancel()
 
 
+async def test_the_address_that_has_answered(tmp_path: Path) -> None:
+    """The log names the address of several at which the daemon is."""
+    async with real_daemon() as daemon, running_replica(f"unix:{tmp_path}/nobody,{daemon.url}") as replica:
+        await replica.wait_logged("replica_connected")
+        assert [found["daemon"] for found in replica.logged("replica_connected")] == [daemon.url]
+
+
 async def test_followers_move_between_both(tmp_path: Path) -> None:
     """EV-55: a number of a term is the same at daemon and replica; one that the replica has not reached is waited for."""
     async with (

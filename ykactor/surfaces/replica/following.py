@@ -82,6 +82,8 @@ class Following:
         self._copies = replica.copies
         self._feed = replica.feed
         self._login = login
+        #: The one of the addresses of the daemon that has answered.
+        self._address = replica.url
         #: Whether there was ever a connection: without one the address may be wrong.
         self._has_met = False
         #: The copies of which the daemon has not said yet whether they go on; None when it has.
@@ -123,7 +125,7 @@ class Following:
     async def _follow(self) -> None:
         """Follow the daemon over one connection."""
         async with open_connection(self._replica.url, TURNS_PATH, login=self._login, subprotocols=[MSGPACK.name]) as connection:
-            stream = SealedStream(connection)
+            self._address, stream = connection.url, SealedStream(connection)
             while True:
                 messages = list[TurnMessage]()
                 for data in await stream.receive_all(_TAKEN_BYTES):
@@ -179,11 +181,11 @@ class Following:
                 await self._greet(message, stream)
 
     async def _greet(self, hello: Hello, stream: SealedStream) -> None:
-        hello.check_version(self._replica.url)
+        hello.check_version(self._address)
         newest = await self._newest_event()
         self._replica.greet(hello)
         self.is_connected, self._has_met, self._pause_s = True, True, PAUSE_FIRST_S
-        log_event(log, logging.INFO, "replica_connected", daemon=self._replica.url, term=hello.terms[-1][0])
+        log_event(log, logging.INFO, "replica_connected", daemon=self._address, term=hello.terms[-1][0])
         self._offered = self._copies.last_turns()
         await stream.send(encode(Wanted(newest, copies=self._offered)))
 
