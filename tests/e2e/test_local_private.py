@@ -139,7 +139,7 @@ def test_a_command_of_another_user_is_refused() -> None:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(control.serve, trio.SocketListener(bound), take)
                 with trio.fail_after(LIMIT_S):
-                    answer = await trio.to_thread.run_sync(asked)
+                    answer = await trio.to_thread.run_sync(asked, abandon_on_cancel=True)
                 nursery.cancel_scope.cancel()
         return answer
 
