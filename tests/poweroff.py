@@ -27,12 +27,13 @@ def fail(directory: Path, images: Path, rng: random.Random, *, is_full: bool) ->
     shutil.rmtree(directory)
     shutil.copytree(written, directory)
     mixture(synced / "journal.db-wal", directory / "journal.db-wal", rng)
-    if is_full:  # the witness is written when the commit is on the disk
-        shutil.copy(synced / "witness", directory / "witness")
-        if not (synced / "witness").stat().st_size:  # its name is synced with its first content
-            (directory / "witness").unlink()
+    if is_full:  # the witness is written when the commit is on the disk, and its name is synced with its first content
+        (directory / "witness").unlink()
+        if (synced / "witness").exists():
+            shutil.copy(synced / "witness", directory / "witness")
         return
-    mixture(synced / "witness", directory / "witness", rng)
+    if (synced / "witness").exists():
+        mixture(synced / "witness", directory / "witness", rng)
     seen = Seen.of(directory)
     witness = Witness(directory, "normal")
     witness._boot = EARLIER_BOOT

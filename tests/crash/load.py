@@ -14,7 +14,7 @@ LEAVES = ("root.a", "root.b", "root.g", "root.extra")
 NODES, APPLICATIONS = 4, 8
 TASKS_MAX = 60
 #: The entries of a request that takes several turns.
-LARGE = 2500
+LARGE = 6000
 Request = tuple[Any, list[Known], list[Known]]
 
 

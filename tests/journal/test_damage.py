@@ -10,7 +10,7 @@ from seeds import scaled
 
 from ykactor.journal import files, maintenance
 from ykactor.journal.errors import JournalError
-from ykactor.journal.files import Durability
+from ykactor.journal.files import Durability, Seen, Witness
 from ykactor.journal.store import Store
 
 LAST = 24
@@ -124,6 +124,15 @@ def test_a_damaged_witness(clean: Path, tmp_path: Path, content: bytes) -> None:
     store.close()
     assert store.loss == expected
     assert records_of(directory) == STATES[LAST]
+
+
+def test_a_witness_is_never_empty(tmp_path: Path) -> None:
+    """A process that ends before it has written one leaves none, as a backup has none: not one that is damaged."""
+    witness = Witness(tmp_path, "full")
+    assert Seen.of(tmp_path).is_missing
+    witness.note(3, None)
+    witness.close()
+    assert (Seen.of(tmp_path).is_missing, Seen.of(tmp_path).number) == (False, 3)
 
 
 def test_a_missing_witness(clean: Path, tmp_path: Path) -> None:

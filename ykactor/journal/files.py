@@ -203,23 +203,26 @@ class Witness:
 
     def __init__(self, directory: Path, durability: Durability) -> None:
         self._directory = directory
-        self._file = os.open(directory / _NAME, os.O_WRONLY | os.O_CREAT, 0o600)
+        path = directory / _NAME
+        #: None while there is none: it is made with its first content, so that it is never empty.
+        self._file = os.open(path, os.O_WRONLY) if path.exists() else None
         self._durability = durability
         self._boot = _ON_DISK if durability == "full" else _boot_id()
         self._is_synced = False
 
     def close(self) -> None:
         """Closes the file."""
-        os.close(self._file)
+        if self._file is not None:
+            os.close(self._file)
 
     def note(self, number: int, term: Term | None) -> None:
         """The transaction ``number`` is committed in the term, whatever becomes of this call; 0 and None: there is none yet.
 
         The first call syncs the file, so that it exists and names the boot in any case.
         """
-        self._write(number, self._boot, term)
+        file = self._write(number, self._boot, term)
         if not self._is_synced:
-            os.fsync(self._file)
+            os.fsync(file)
             sync(self._directory)
             self._is_synced = True
 
@@ -228,9 +231,27 @@ class Witness:
         if self._durability == "normal":
             self._write(number, _ON_DISK, term)
 
-    def _write(self, number: int, boot: str, term: Term | None) -> None:
+    def _write(self, number: int, boot: str, term: Term | None) -> int:
+        """Write the content; returns the file."""
         lines = [f"{number:020} {boot}".encode(), *([] if term is None else [str(term).encode()])]
-        os.pwrite(self._file, b"".join(b"%b %b\n" % (line, _crc(line)) for line in lines), 0)
+        content = b"".join(b"%b %b\n" % (line, _crc(line)) for line in lines)
+        if self._file is None:
+            self._file = self._made(content)
+        else:
+            os.pwrite(self._file, content, 0)
+        return self._file
+
+    def _made(self, content: bytes) -> int:
+        new = self._directory / f"{_NAME}.new"
+        file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            os.pwrite(file, content, 0)
+            os.fsync(file)
+            new.rename(self._directory / _NAME)
+        except OSError:
+            os.close(file)
+            raise
+        return file
 
 
 def _checked(line: bytes) -> bytes:
