@@ -29,7 +29,7 @@ def eve(network: int = 0) -> Caller:
 
 
 async def test_one_is_told_at_once_and_the_rest_in_a_sum(autojump_clock: MockClock, nursery: trio.Nursery) -> None:
-    """As at the daemon: the first of an identity and an act, and after a minute how many more there were."""
+    """The first refusal of an identity and an act is told, and after a minute how many more there were, as at the daemon."""
     refusals, daemon = Refusals(lambda: 0), Daemon()
     nursery.start_soon(refusals.run)
     for _ in range(5):
@@ -43,7 +43,7 @@ async def test_one_is_told_at_once_and_the_rest_in_a_sum(autojump_clock: MockClo
 
 
 async def test_a_flood_ends_here(autojump_clock: MockClock, nursery: trio.Nursery) -> None:
-    """Of many networks only so many are told in a second, and no more are kept than a bound."""
+    """The replica tells so many refusals in a second, from many networks, and keeps no more than a bound."""
     refusals, daemon = Refusals(lambda: 0), Daemon()
     nursery.start_soon(refusals.run)
     for minute in range(3):

@@ -123,7 +123,7 @@ async def test_without_enough_standbys_nothing_is_told(
 
 
 async def test_each_standby_is_told_with_how_far_it_is(autojump_clock: trio.abc.Clock, nursery: trio.Nursery) -> None:
-    """What a standby lacks is counted, and its age is that of the oldest of it; it counts if it lacks nothing."""
+    """Transactions that a standby lacks are counted, with the age of the oldest; it counts if it lacks none."""
     world = World(standbys_of(1))
     first = world.standbys.join(0, "one", "10.0.0.1:1111")
     slow = world.standbys.join(0, "two", "[::1]:2222")

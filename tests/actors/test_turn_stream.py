@@ -117,7 +117,7 @@ async def test_a_copy_that_is_lost_needs_another_base() -> None:
 
 
 async def test_a_reader_with_copies_goes_on() -> None:
-    """What it was told elsewhere is left out here; of a partition of which it has no copy it gets facts."""
+    """A reader is not told again the turns that it has; it gets facts of a partition of which it has no copy."""
     journal = Durable()
     stream = TurnStream(cast("Journal", journal), {}, EncodedTurns())
     reader = stream.join([DEFAULT])

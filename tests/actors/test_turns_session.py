@@ -112,7 +112,7 @@ async def test_a_replica_that_goes_while_the_disk_stands_still(autojump_clock: M
 
 
 async def test_many_replicas_that_come_back_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What they have missed is read by one thread: with one for each the event loop would wait for all of them."""
+    """One thread reads the missed turns of all: with one for each the event loop would wait for all of them."""
     steps, may_go_on = list[str](), threading.Event()
 
     class Missed:
@@ -181,7 +181,7 @@ async def test_a_replica_that_refuses_very_often(autojump_clock: MockClock) -> N
 
 
 class Askers:
-    """What-ifs, and the daemon that they ask, whose partition has a base of 30 MB."""
+    """The daemon that what-ifs ask, whose partition has a base of 30 MB."""
 
     def __init__(self) -> None:
         self.got: list[tuple[str, float]] = []

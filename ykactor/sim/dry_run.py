@@ -57,7 +57,8 @@ def dry_run(fork: Fork, scenario: Scenario, begin_ns: int, *, reserves: bool) ->
         for subject, cause, is_never in waiting(name, partition)
     }
     statuses = run.statuses()
-    return [_tried(subject, at_s, course, causes, statuses) for subject, at_s in _asks(scenario)], run.refused
+    names = {name.lower(): name for name in run.partitions}  # compared without case (CF-64)
+    return [_tried(subject, at_s, course, causes, statuses) for subject, at_s in _asks(scenario, names)], run.refused
 
 
 class _Course(Watcher):
@@ -83,14 +84,14 @@ class _Course(Watcher):
                 self.began.setdefault(subject, (fact.node_id, (fact.at_ns - self._begin_ns) / S_NS))
 
 
-def _asks(scenario: Scenario) -> Iterator[tuple[Subject, float]]:
-    """The asks of a scenario that need a node, each with its second."""
+def _asks(scenario: Scenario, names: Mapping[str, PartitionName]) -> Iterator[tuple[Subject, float]]:
+    """The asks of a scenario that need a node, each with its second; ``names`` has the partitions by lower case."""
     for message in scenario.messages:
         if isinstance(message.request, si.AllocationRequest):
             for ask in message.request.allocations:
                 if not ask.node_id:
                     partition, application_id, key = ask_key(ask.partition_name, ask.application_id, ask.allocation_key)
-                    yield Subject(PartitionName(partition), application_id, key), message.at
+                    yield Subject(names.get(partition, PartitionName(partition)), application_id, key), message.at
 
 
 def _tried(

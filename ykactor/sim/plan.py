@@ -19,6 +19,7 @@ from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.core.values.parts import finished
 from ykactor.core.values.resources import Resource, add_to
+from ykactor.core.values.times import S_NS
 from ykactor.sim.direct import DirectPartition
 from ykactor.sim.what_if import Difference, Fork, Run, Statuses, Subject, Watcher, differences, run_from, waiting, with_config
 from ykactor.wire.scenario import Scenario, TimedRequest
@@ -177,7 +178,7 @@ def _looked(fork: Fork, scenario: Scenario, begin_ns: int, *, reserves: bool) ->
     look = _Look(begin_ns)
     run = run_from(fork, scenario, begin_ns, look, reserves=reserves)
     look.end = run.statuses()
-    end_ns = begin_ns + round(scenario.until * 10**9)
+    end_ns = begin_ns + round(scenario.until * S_NS)
     for partition in run.partitions.values():
         for account in finished(sums(partition.core.registry, end_ns, [], ALL_DAYS)).values():
             add_to(look.lost, account.lost)
