@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
+from costs import Calls
 from msgspec import structs
 from mutants import REQUESTS, Mutator
 
@@ -100,6 +101,22 @@ def test_a_large_request_is_decoded_with_pauses(encoding: Encoding) -> None:
     data = encoding._library.encode(many_nodes(20_000))
     assert outcome(encoding, data, in_parts=True) == outcome(encoding, data, in_parts=False)
     assert len(list(paced(encoding.decoding_request(data)))) >= 40
+
+
+@both
+def test_no_step_of_a_large_request_does_something_for_each_entry(encoding: Encoding) -> None:
+    """The calls of the longest step do not depend on the number of entries."""
+
+    def longest_step(number: int) -> int:
+        steps, counts = encoding.decoding_request(encoding._library.encode(many_nodes(number))), list[int]()
+        while True:
+            with Calls() as calls:
+                ended = next(steps, None) is None
+            counts.append(calls.count)
+            if ended:
+                return max(counts)
+
+    assert longest_step(80_000) == longest_step(20_000)
 
 
 @both

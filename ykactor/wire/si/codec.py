@@ -14,7 +14,7 @@ import msgspec
 from ykactor.core.values.parts import PART_MAX, Steps, finished, in_parts
 from ykactor.wire.si import lengths
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.division import LISTS, Division, put_back
+from ykactor.wire.si.division import LISTS, VALUE_MAX, Division, put_back, too_large
 from ykactor.wire.si.protocol_error import ProtocolError
 
 #: The fields that hold a ``si.WireResource``, by their names on the wire.
@@ -111,6 +111,8 @@ class Encoding:
         for part in in_parts(encoded):
             for each in map(bytes, part):
                 try:
+                    if len(each) > VALUE_MAX:
+                        raise too_large("")
                     entry = self._decode(decoder, each, kind)
                     self._refuse_repeated_keys(each, entry)
                 except ProtocolError as error:

@@ -57,7 +57,7 @@ class Division:
 
     Attributes:
         left: the message without its entries.
-        entries: what was taken out, by path, encoded.
+        entries: what was taken out, by path, encoded; each may still be too large (``too_large``).
 
     Raises:
         ProtocolError: too many entries, too large a value, or a key that is repeated.
@@ -84,7 +84,7 @@ class Division:
         sizes = {name: _size(value) for name, value in members.items() if name != _CONFIG}
         if sum(sizes.values()) > VALUE_MAX:
             largest = max(sizes, key=sizes.__getitem__)
-            raise _too_large(f"{path}.{largest}" if path else largest)
+            raise too_large(f"{path}.{largest}" if path else largest)
         left: bytes = self._library.encode(members)
         return left
 
@@ -97,9 +97,6 @@ class Division:
             if "length" in str(error):
                 raise _too_many(path) from None
             raise ProtocolError("WRONG_TYPE", "found another value, expected a list", path) from None
-        for index, entry in enumerate(entries):
-            if _size(entry) > VALUE_MAX:
-                raise _too_large(f"{path}[{index}]")
         return entries
 
     def _refuse_repeated(self, data: bytes | msgspec.Raw, members: _Members, path: str) -> None:
@@ -114,7 +111,8 @@ def _size(value: msgspec.Raw) -> int:
     return len(memoryview(value))
 
 
-def _too_large(path: str) -> ProtocolError:
+def too_large(path: str) -> ProtocolError:
+    """The refusal of a value with more than ``VALUE_MAX`` bytes."""
     return ProtocolError("OUT_OF_RANGE", f"found more than {VALUE_MAX} bytes, expected at most that", path)
 
 
