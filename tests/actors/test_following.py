@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -30,6 +31,7 @@ from ykactor.sim.replica import copied
 from ykactor.surfaces.replica.following import MISMATCHES_MAX, Following, MismatchesError
 from ykactor.surfaces.replica.replica import REACH_S, OtherHistoryError, Replica
 from ykactor.wire import queuefile
+from ykactor.wire.build import BUILD
 from ykactor.wire.history import encode_cause, encode_facts
 from ykactor.wire.si.events import events
 from ykactor.wire.turns import (
@@ -38,7 +40,7 @@ from ykactor.wire.turns import (
     Facts,
     Hello,
     LastTurn,
-    OtherVersionError,
+    OtherBuildError,
     Past,
     Process,
     Resumed,
@@ -60,8 +62,8 @@ class Daemon:
         self._restored = new(CONFIG, reserves=True)
         self._facts: list[Any] = []
 
-    def hello(self, *terms: tuple[str, int], version: str = ykactor.__version__) -> Hello:
-        return Hello(version, list(terms or [FIRST]), 5, 6)
+    def hello(self, *terms: tuple[str, int], build: str = BUILD) -> Hello:
+        return Hello(build, list(terms or [FIRST]), 5, 6)
 
     def shown(self) -> list[Process | Configuration]:
         return [Process({DEFAULT: (PartitionState.ACTIVE, 7)}, None, []), Configuration("text", "sum")]
@@ -176,10 +178,11 @@ async def test_the_third_mismatch_in_an_hour_is_the_end(autojump_clock: MockCloc
     assert w.following.mismatches == MISMATCHES_MAX + 1
 
 
-async def test_a_daemon_of_another_version_is_refused(w: World) -> None:
-    """Another version may decide otherwise, so nothing would follow from what it decides."""
-    with pytest.raises(OtherVersionError, match=f"version 0.0.0, expected {ykactor.__version__}: another version may decide"):
-        await w.handle(Daemon().hello(version="0.0.0"))
+async def test_a_daemon_of_another_build_is_refused(w: World) -> None:
+    """DU-19: another build may decide otherwise, so nothing would follow from what it decides."""
+    same_version = f"{ykactor.__version__}+0123456789ab"
+    with pytest.raises(OtherBuildError, match=re.escape(f"build {same_version}, expected {BUILD}: another build may decide")):
+        await w.handle(Daemon().hello(build=same_version))
 
 
 async def test_the_daemon_begins_again(w: World) -> None:

@@ -32,7 +32,7 @@ from ykactor.wire.turns import (
     Base,
     Configuration,
     Hello,
-    OtherVersionError,
+    OtherBuildError,
     Past,
     Process,
     Turn,
@@ -200,7 +200,7 @@ async def test_wrong_options(tmp_path: Path, options: tuple[str, ...], said: str
     [
         (MismatchesError("again and again"), exit_codes.SOFTWARE),
         (OtherHistoryError("an older copy"), exit_codes.TEMPORARY),
-        (OtherVersionError("another version"), exit_codes.FAILED),
+        (OtherBuildError("another build"), exit_codes.FAILED),
         (UnreadableTurnsError("damaged"), exit_codes.FAILED),
     ],
 )

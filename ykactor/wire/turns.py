@@ -16,12 +16,12 @@ from typing import Annotated, Protocol
 import msgspec
 from msgspec import Meta, Struct
 
-import ykactor
 from ykactor.core.inspection.process_status import Registration, StandbysStatus
 from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.states import PartitionState
 from ykactor.core.values.ids import PartitionName
+from ykactor.wire.build import BUILD
 from ykactor.wire.history import encode_facts
 from ykactor.wire.si.messages import EventRecord
 
@@ -29,8 +29,8 @@ from ykactor.wire.si.messages import EventRecord
 _LEVEL = 1
 
 
-class OtherVersionError(Exception):
-    """The daemon has another version than this process."""
+class OtherBuildError(Exception):
+    """The daemon has another build than this process."""
 
 
 class _Message(Struct, frozen=True, tag=True):
@@ -38,25 +38,26 @@ class _Message(Struct, frozen=True, tag=True):
 
 
 class Hello(_Message, frozen=True):
-    """The daemon; another version may decide otherwise.
+    """The daemon; another build may decide otherwise.
 
     Attributes:
+        build: see ``ykactor.wire.build``.
         terms: of its history, the oldest first; each with the number of its first event. The last one is the present.
         started_ns, now_ns: the Unix times at which it was started, and at which this was sent.
         turns_before: of each partition, the number of its last turn before the present term.
     """
 
-    version: str
+    build: str
     terms: list[tuple[str, int]]
     started_ns: int
     now_ns: int
     turns_before: Mapping[str, int] = {}
 
-    def check_version(self, url: str) -> None:
-        """Raises: OtherVersionError: the daemon at this address has another version."""
-        if self.version != ykactor.__version__:
-            found = f"found a daemon of version {self.version}, expected {ykactor.__version__}"
-            raise OtherVersionError(f"{url}: {found}: another version may decide otherwise")
+    def check_build(self, url: str) -> None:
+        """Raises: OtherBuildError: the daemon at this address has another build."""
+        if self.build != BUILD:
+            found = f"found a daemon of build {self.build}, expected {BUILD}"
+            raise OtherBuildError(f"{url}: {found}: another build may decide otherwise")
 
 
 class Base(_Message, frozen=True):

@@ -27,7 +27,7 @@ from ykactor.surfaces.cli.options import reserves_nodes
 from ykactor.surfaces.cli.urls import Destination
 from ykactor.surfaces.files.recovery import configuration_of, recover_partitions
 from ykactor.wire.si.codec import MSGPACK
-from ykactor.wire.turns import Base, Hello, OtherVersionError, Process, UnreadableTurnsError, unpacked
+from ykactor.wire.turns import Base, Hello, OtherBuildError, Process, UnreadableTurnsError, unpacked
 
 on_option = click.option(
     "--on",
@@ -66,7 +66,7 @@ async def _told(daemon: Destination) -> tuple[dict[PartitionName, bytes], int]:
     """The base of each partition, as a daemon or a replica tells it, and the Unix time there.
 
     Raises:
-        ClickException: it has another version. Disconnected, RequestRefused.
+        ClickException: it has another build. Disconnected, RequestRefused.
     """
     found, wanted, at_ns = dict[PartitionName, bytes](), 1, 0
     async with open_connection(daemon.url, BASES_PATH, login=Login(**daemon.login()), subprotocols=[MSGPACK.name]) as connection:
@@ -79,8 +79,8 @@ async def _told(daemon: Destination) -> tuple[dict[PartitionName, bytes], int]:
             for message in messages:
                 match message:
                     case Hello(now_ns=now_ns):
-                        with exit_codes.ending(OtherVersionError):
-                            message.check_version(daemon.url)
+                        with exit_codes.ending(OtherBuildError):
+                            message.check_build(daemon.url)
                         at_ns = now_ns
                     case Process(partitions=partitions):
                         wanted = len(partitions)

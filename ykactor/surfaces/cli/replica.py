@@ -48,7 +48,7 @@ from ykactor.surfaces.replica.following import Following, MismatchesError
 from ykactor.surfaces.replica.replica import OtherHistoryError, Replica
 from ykactor.surfaces.replica.serving import Services, ServiceSettings
 from ykactor.wire.history import HistoryError, UnreadableCauseError
-from ykactor.wire.turns import OtherVersionError, UnreadableTurnsError
+from ykactor.wire.turns import OtherBuildError, UnreadableTurnsError
 
 if TYPE_CHECKING:  # need libraries that take 0.1 s to load
     from ykactor.surfaces.files.access_file import AccessFile
@@ -170,10 +170,10 @@ def command(
     """Run the turns of the daemon as they come, each with its recorded cause, compare what was decided, and answer readers.
 
     With --http it serves the REST API, metrics and the page as the daemon does, with --ws followers: who acts has to go to the
-    daemon. This command needs the same version as the daemon, and the role replica. It begins with the state of each
-    partition, which the daemon makes anew for it soon; until then a partition cannot be read (503). After a lost
-    connection it goes on with what it has missed. It begins again with a partition of which a turn was decided otherwise, which
-    is in the log; the third of these in an hour ends it with exit code 70. SIGTERM or Ctrl-C ends it.
+    daemon. This command needs the same version as the daemon, with the same source of its core, and the role replica. It begins
+    with the state of each partition, which the daemon makes anew for it soon; until then a partition cannot be read (503). After
+    a lost connection it goes on with what it has missed. It begins again with a partition of which a turn was decided otherwise,
+    which is in the log; the third of these in an hour ends it with exit code 70. SIGTERM or Ctrl-C ends it.
     """
     prepare_descriptors()
     files = _Files(read_access(serving.access_path), serving.tls())
@@ -238,7 +238,7 @@ def _ending() -> Iterator[None]:
         raise SystemExit(exit_codes.SOFTWARE) from None
     except* OtherHistoryError as errors:
         raise exit_codes.Unavailable(str(exit_codes.first_of(errors))) from None
-    except* (OtherVersionError, UnreadableTurnsError, UnreadableCauseError, HistoryError) as errors:
+    except* (OtherBuildError, UnreadableTurnsError, UnreadableCauseError, HistoryError) as errors:
         raise click.ClickException(str(exit_codes.first_of(errors))) from None
     except* (UnreadableRowError, DamagedStateError) as errors:
         raise click.ClickException(str(exit_codes.first_of(errors))) from None

@@ -102,7 +102,7 @@ class Following:
 
         Raises:
             Disconnected: there was no connection yet. RequestRefused: the daemon does not let this one in, or no longer.
-            OtherVersionError, OtherHistoryError, MismatchesError: see there.
+            OtherBuildError, OtherHistoryError, MismatchesError: see there.
             UnreadableTurnsError, UnreadableCauseError, HistoryError, UnreadableRowError, DamagedStateError: what comes is
                 damaged, or of a later version.
         """
@@ -181,7 +181,7 @@ class Following:
                 await self._greet(message, stream)
 
     async def _greet(self, hello: Hello, stream: SealedStream) -> None:
-        hello.check_version(self._address)
+        hello.check_build(self._address)
         newest = await self._newest_event()
         self._replica.greet(hello)
         self.is_connected, self._has_met, self._pause_s = True, True, PAUSE_FIRST_S

@@ -14,7 +14,6 @@ from typing import cast
 import trio
 from msgspec import structs
 
-import ykactor
 from ykactor.actors.commands import read_partition
 from ykactor.actors.gateway import Gateway, ReadGateway, turns_of
 from ykactor.actors.turn_stream import Dropped, TurnReader, TurnStream
@@ -32,6 +31,7 @@ from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.missed_turns import MissedTurns, NotKeptError
 from ykactor.surfaces.sessions.peer import STALLED, Peer
 from ykactor.surfaces.sessions.sealed import INVALID, SealedPeer
+from ykactor.wire.build import BUILD
 from ykactor.wire.history import HistoryError
 from ykactor.wire.si.codec import MSGPACK
 from ykactor.wire.si.messages import EventRecord
@@ -302,7 +302,7 @@ def bases_queue() -> FairQueue:
 
 
 def _hello(gateway: ReadGateway) -> Hello:
-    return Hello(ykactor.__version__, gateway.terms.first_events(), gateway.started_ns, gateway.now_ns())
+    return Hello(BUILD, gateway.terms.first_events(), gateway.started_ns, gateway.now_ns())
 
 
 def _process(gateway: ReadGateway) -> Process:
