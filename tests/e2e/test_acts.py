@@ -50,7 +50,7 @@ async def test_all_verbs(tmp_path: Path) -> None:
         await rm.request(asks("u1", of="app-2"))
         assert await act("undrain", "n1", "n2") == ["n1 is schedulable", "n2 is schedulable"]
         assert await act("priority", "app-1/t3", "app-2", "--", "-5") == ["app-1/t3 has priority -5", "app-2 has priority -5"]
-        assert (await next_event(feed, "QUEUE_HOLD")).message == "held by anybody"
+        assert (await next_event(feed, "QUEUE_HOLD")).message == "held by an operator"
         assert (await next_event(feed, "APP_PRIORITY")).message == "priority 0 -> -5"
         assert await act("cancel", "t1", "t4", "--app", "app-1") == ["t1 is being released", "t4 is cancelled"]
         assert await act("move", "app-2", "root.a") == ["app-2 moved to root.a"]
@@ -59,21 +59,21 @@ async def test_all_verbs(tmp_path: Path) -> None:
     async with real_daemon(*options) as daemon:
         found = await daemon.state()
         (pending,) = found["applications"]["app-1"]["pending"]
-        assert pending["reason"].startswith("held by anybody since 20")
+        assert pending["reason"].startswith("held by an operator since 20")
         assert (pending["allocationKeys"], found["applications"]["app-1"]["priority"]) == (["t3"], -5)
-        assert found["queues"]["root.b"]["held"]["by"] == "anybody"
+        assert found["queues"]["root.b"]["held"]["by"] == "an operator"
         shown = (await run("story", "app-1", "--url", daemon.url)).stdout
-        assert "now: application app-1 is Running in root.a, held by anybody since 20" in shown
+        assert "now: application app-1 is Running in root.a, held by an operator since 20" in shown
         wide = (await run("queues", "-o", "wide", "--url", daemon.url)).stdout.splitlines()
-        assert [line.split()[1] for line in wide if "anybody" in line.split()] == ["root.b"]
+        assert [line.split()[1] for line in wide if "an operator" in line] == ["root.b"]
         await run("release", "app-1", "root.b", "--url", daemon.url)
         assert "held" not in (await daemon.state())["applications"]["app-1"]
         await daemon.stop()
     story = (await run("story", "app-1", "--state-dir", state)).stdout
     for cause in ("hold application app-1", "give t3 of app-1 the priority -5", "cancel t4 of app-1", "end the hold of"):
-        assert f"because of the operator anybody, to {cause}" in story
+        assert f"because of an operator, to {cause}" in story
     audit = (await run("audit", "--state-dir", state)).stdout
-    for told in ("not held -> held by anybody", "priority 0 -> priority -5", "pending -> nothing", "-> being released"):
+    for told in ("not held -> held by an operator", "priority 0 -> priority -5", "pending -> nothing", "-> being released"):
         assert told in audit
     await run("replay", state)
 

@@ -69,6 +69,7 @@ async def test_a_plan_is_what_apply_does(tmp_path: Path) -> None:
             text, _ = await run_command("config", "plan", larger, "--url", daemon.url)
             checksum = found["checksum"]["before"]
             assert "  queue root.a: max vcore 2 -> 3" in text.splitlines()
+            assert "  the reason alone has other words: 1 time; -o json has them" in text.splitlines()
             assert text.splitlines()[-1] == f"apply with: ykactor config apply {larger} --if-checksum {checksum}"
             output, _ = await run_command("config", "apply", larger, "--if-checksum", checksum, "--url", daemon.url)
             assert output == f"{larger} is in force\n"

@@ -12,7 +12,7 @@ from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.waiting.causes import PendingCauses
 from ykactor.sim import what_if
-from ykactor.sim.plan import ConfigPlan, fails_on, plan
+from ykactor.sim.plan import ConfigPlan, fails_on, is_reason_only, plan
 from ykactor.sim.simulator import to_ns
 from ykactor.sim.what_if import Difference, with_config
 from ykactor.wire.scenario import Scenario, TimedRequest
@@ -163,6 +163,30 @@ def test_what_is_different_at_once_is_not_told_again() -> None:
     found = planned(QUEUES.replace("{vcore: 3}", "{vcore: 1}").replace("{vcore: 8}", "{vcore: 4}"))
     keys = [{key for each in differences for key in each.allocation_keys} for differences in (found.at_once, found.later)]
     assert keys == [{"z-1"}, {"x-0", "x-1"}]
+
+
+def test_what_happens_comes_before_other_words() -> None:
+    """Starts first, then ends, then what waits as before: its sentence alone has other numbers."""
+    bases = played(three_starts())
+    found = plan(lambda: made(bases), SLOTS.replace("maxapplications: 1", "maxapplications: 2"), 10**11, 60, reserves=True)
+    told = [(each.allocation_keys, is_reason_only(each)) for each in found.at_once]
+    assert told == [(("y-1",), False), ((), False), (("z-1",), True)]
+
+
+SLOTS = """
+partitions: [{name: default, queues: [{name: root, submitacl: "*", queues: [{name: a, maxapplications: 1}]}]}]
+"""
+
+
+def three_starts() -> Scenario:
+    """One application runs in a queue of one slot, two wait for it."""
+    node = si.NodeInfo("n1", "CREATE", schedulable_resource={"vcore": 5000})
+    new = [si.AddApplicationRequest(name, "root.a", ugi=si.UserGroupInformation("bob")) for name in "xyz"]
+    asks = [si.Allocation(f"{name}-1", name, resource_per_alloc={"vcore": 1000}) for name in "xyz"]
+    messages: list[si.WorkRequest] = [
+        si.NodeRequest(nodes=[node]), si.ApplicationRequest(new=new), si.AllocationRequest(allocations=asks)
+    ]  # fmt: skip
+    return Scenario("w", SLOTS, 100, messages=[TimedRequest(second, each) for second, each in enumerate(messages)])
 
 
 def test_asks_that_are_alike_share_their_causes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ykactor.core.accounting.accounts import ALL_DAYS
 from ykactor.core.config.access import UserGroups, may_submit
@@ -78,8 +78,9 @@ class ConfigPlan(Struct, frozen=True, rename="camel"):
         seconds: how long ``later`` is.
         changes: a sentence for each partition, queue or setting that changes.
         refused: why the configuration cannot be put into force; then nothing else is told.
-        at_once: the tasks and applications that are different when nothing more can be decided.
-        later: those that are different at the end, and were not at once.
+        at_once: the tasks and applications that are different when nothing more can be decided: what starts, then what ends or is
+            refused, then the others; the last are those of which the reason alone has other words.
+        later: those that are different at the end, and were not at once; in the same order.
         preempted: the number of tasks that are preempted because of it.
         work_lost: by them, in base units times seconds.
     """
@@ -164,8 +165,8 @@ def plan(fork: Fork, text: str, begin_ns: int, seconds: float, *, reserves: bool
         run.changes,
         [*run.refused, *run.rejected],
         list(_effective(before, after)),
-        list(differences(before.statuses, after.statuses)),
-        list(_later(before, after)),
+        sorted(differences(before.statuses, after.statuses), key=_rank),
+        sorted(_later(before, after), key=_rank),
         len(ends[1] - ends[0]),
         {name: much for name, amount in after.lost.items() if (much := amount - before.lost.get(name, 0)) > 0},
         list(_never(before, after)),
@@ -288,6 +289,22 @@ def _later(before: _Look, after: _Look) -> Iterator[Difference]:
     }
     ends = [{subject: status for subject, status in look.end.items() if subject not in same} for look in (before, after)]
     return differences(*ends)
+
+
+#: The order of what happens to tasks and applications; everything else comes behind.
+_RANKS = {"runs": 0, "ended": 1, "refused": 1, "Rejected": 1, "Failed": 1}
+
+
+def _rank(each: Difference) -> int:
+    if is_reason_only(each):
+        return 3
+    return 2 if each.what_if is None else _RANKS.get(each.what_if.state, 2)
+
+
+def is_reason_only(each: Difference) -> bool:
+    """True if the sentence is all that is different, as of tasks that wait in both runs."""
+    one, other = each.as_it_is, each.what_if
+    return one is not None and other is not None and structs.replace(one, reason="") == structs.replace(other, reason="")
 
 
 def fails_on(found: ConfigPlan) -> dict[str, bool]:

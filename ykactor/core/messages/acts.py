@@ -54,16 +54,25 @@ def full_path(name: str) -> QueuePath:
     return QueuePath(path if path == "root" or path.startswith("root.") else f"root.{path}")
 
 
+#: Stands for the name of an operator who has none, or whose name is not shown (SE-84); no identity has such a name (SE-41).
+AN_OPERATOR = "an operator"
+
+
 class Operator(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """An operator of the daemon.
 
     Attributes:
-        name: the name of the identity.
+        name: the name of the identity; ``AN_OPERATOR`` where nobody has one, without an access file.
         queues: the queues, in lower case, below which it sees applications; empty: all (SE-26).
     """
 
     name: str
     queues: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """``the operator ops``."""
+        return self.name if self.name == AN_OPERATOR else f"the operator {self.name}"
 
     def may_operate(self, path: QueuePath) -> bool:
         """True if the queue is among those that the operator is limited to."""

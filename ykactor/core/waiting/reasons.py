@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from ykactor.core.messages.acts import Hold
+from ykactor.core.messages.acts import AN_OPERATOR, Hold
 from ykactor.core.messages.conditions import counted
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.values.quantities import quantity_text
@@ -281,8 +281,6 @@ def below_guarantee(path: QueuePath | None, missing: Resource) -> str:
 
 # ---- for readers that are limited to queues (SE-84)
 
-#: Stands for the name of the operator who holds; no identity has such a name (SE-41).
-AN_OPERATOR = "an operator"
 #: Replaces sentences that name nodes, tasks of others or an operator, or may name anything.
 _WITHOUT_NAMES = {
     PendingCode.FAILING: FAILING,

@@ -19,7 +19,7 @@ from ykactor.core.values.printable import printable
 from ykactor.core.values.quantities import quantity_text
 from ykactor.core.values.words import plural, some
 from ykactor.sim.direct import DirectPartition
-from ykactor.sim.plan import ConfigPlan, Drains, Effective, Never, NoAccess, fails_on, plan
+from ykactor.sim.plan import ConfigPlan, Drains, Effective, Never, NoAccess, fails_on, is_reason_only, plan
 from ykactor.sim.what_if import Difference, Fork, in_partition
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.acts import Act, ask_for
@@ -151,8 +151,8 @@ def _lines(found: ConfigPlan, before: str, after: str, file: str) -> Iterator[st
     told = tuple(in_partition(each.partition_name, f"queue {each.queue_name}: {each.limit} ") for each in found.effective)
     yield from _part("changes", [change for change in found.changes if not change.startswith(told)])
     yield from _part("effective", [*map(_effective, found.effective)])
-    yield from _part("at once", [*map(_difference, found.at_once)])
-    yield from _part(f"within {found.seconds:g} s", [*map(_difference, found.later)])
+    yield from _differences("at once", found.at_once)
+    yield from _differences(f"within {found.seconds:g} s", found.later)
     if found.preempted:
         lost = "; ".join(f"{_hours(name, amount)} lost" for name, amount in sorted(found.work_lost.items()))
         yield from _part("preempted", [f"{plural(found.preempted, 'task')}{f', {lost}' if lost else ''}"])
@@ -185,13 +185,24 @@ def _effective(each: Effective) -> str:
     return in_partition(each.partition_name, f"queue {each.queue_name}: {each.limit} {each.resource} {before} -> {after}{by}")
 
 
-def _part(title: str, lines: Sequence[str]) -> Iterator[str]:
-    if not lines:
+def _part(title: str, lines: Sequence[str], last: str = "") -> Iterator[str]:
+    """A title with lines below it, and one that is there however many they are; nothing if there is none."""
+    if not lines and not last:
         return
     yield f"{title}:"
     yield from (f"  {line}" for line in lines[:LINES_MAX])
     if len(lines) > LINES_MAX:
         yield f"  and {len(lines) - LINES_MAX} more; -o json has all"
+    if last:
+        yield f"  {last}"
+
+
+def _differences(title: str, found: Sequence[Difference]) -> Iterator[str]:
+    """A line for each, but for those of which only the sentence is another one: they are counted."""
+    told = [each for each in found if not is_reason_only(each)]
+    count = sum(len(each.allocation_keys) or 1 for each in found[len(told) :])
+    more = f"the reason alone has other words: {plural(count, 'time')}; -o json has them"
+    return _part(title, [*map(_difference, told)], more if count else "")
 
 
 def _difference(each: Difference) -> str:

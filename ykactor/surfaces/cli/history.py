@@ -88,7 +88,7 @@ def _names(submission: Submission) -> set[str]:
 
 def _who(wanted: Administration) -> str:
     if not isinstance(wanted, SetQueueQuotas) and wanted.operator is not None:
-        return f"the operator {wanted.operator.name}"
+        return wanted.operator.title
     if isinstance(wanted, TerminateApplication | MoveApplication) and wanted.who is not None:
         return f"the administrator {wanted.who.user}"
     return "the resource manager"

@@ -14,10 +14,11 @@ from contextlib import suppress
 import trio
 from msgspec import Struct, structs
 
+from ykactor.access.model import ANYBODY
 from ykactor.actors.commands import Administer, Intake
 from ykactor.actors.gateway import Gateway, turns_of
 from ykactor.actors.pauses import drive, pause
-from ykactor.core.messages.acts import Act, HoldQueue, MoveApplication, Operator, OperatorAct, full_path
+from ykactor.core.messages.acts import AN_OPERATOR, Act, HoldQueue, MoveApplication, Operator, OperatorAct, full_path
 from ykactor.core.messages.kinds import NodeAction
 from ykactor.core.messages.submissions import RefuseEntry, Submission, UpdateNode
 from ykactor.core.objects.acts import EFFECTS, hold_text, state_of
@@ -182,7 +183,7 @@ class OperatorRequests:
 
     def _operator(self) -> Operator:
         who = self._caller.identity
-        return Operator(who.name, tuple(sorted(who.queues or ())))
+        return Operator(AN_OPERATOR if who is ANYBODY else who.name, tuple(sorted(who.queues or ())))
 
     def _look(self, name: PartitionName, wanted: OperatorAct) -> str:
         """The present state of the target; empty if it is not there, or the partition was removed."""
