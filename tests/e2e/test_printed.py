@@ -139,6 +139,7 @@ class World:
             "man": (),
             "kubernetes": ("--kubeconfig", kubeconfig),
             "kubernetes check": (f"{EVIL}",),
+            "kubernetes lease": (f"{EVIL}",),
             "submit": (scenario, *here, "--rm-id", RM),  # the last: it takes the place of the other one
         }
 

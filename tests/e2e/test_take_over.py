@@ -13,18 +13,18 @@ from pathlib import Path
 import msgspec
 import pytest
 import trio
-from daemon import RunningDaemon, application, asks, node, real_daemon, run_command
+from daemon import RunningDaemon, asks, real_daemon, run_command
 from daemonhere import serving
+from pairs import Told
 from test_standby import RunningStandby, newest, standby_of
 from trio_websocket import ConnectionClosed, WebSocketRequest, serve_websocket
 
 from ykactor.actors import standbys as standbys_module
 from ykactor.actors.clock import Clock
 from ykactor.actors.standbys import Standbys
-from ykactor.client import Disconnected, connect, follow, keep_registered
+from ykactor.client import Disconnected, connect, follow
 from ykactor.client.addresses import Addresses
 from ykactor.client.connection import SealedStream, open_connection
-from ykactor.client.kept import KeptSession
 from ykactor.journal import schema
 from ykactor.journal.stream import Following, HandOver, Join, encode, from_standby
 from ykactor.journal.terms import Beginning, Term
@@ -34,7 +34,6 @@ from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.surfaces.standby.asking import NAME, Answer, TakeOver
 from ykactor.wire import queuefile
 from ykactor.wire.seals import Seal
-from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import MSGPACK
 
 
@@ -65,60 +64,6 @@ class Place:
     async def take_over(self, *options: str, which: int = 1, expect: int = exit_codes.OK) -> tuple[str, str]:
         """Let one take over, by default the second one."""
         return await run_command("take-over", "--state-dir", self.directories[which], *options, expect=expect)
-
-
-class Told:
-    """A resource manager and a follower, which know both addresses, and all that they are told."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self.connections: list[str] = []
-        self.events: list[int] = []
-        self.registrations = 0
-        self.allocated: list[str] = []
-        self._grown = trio.Event()
-
-    async def follow(self, *, task_status: trio.TaskStatus[None]) -> None:
-        async with follow(self._url, from_=0) as messages:
-            task_status.started()
-            async for message in messages:
-                if isinstance(message, si.JournalStatus):
-                    continue
-                assert isinstance(message, si.EventRecord), message
-                self.events.append(message.sequence)
-                self._wake()
-
-    async def manage(self, *, task_status: trio.TaskStatus[KeptSession]) -> None:
-        async with keep_registered(self._url, rm_id="rm-1", on_connection=self.connections.append) as rm:
-            task_status.started(rm)
-            async for message in rm:
-                if isinstance(message, si.RegisterResourceManagerResponse):
-                    self.registrations += 1
-                    rm.send(node(vcore=10_000))
-                    rm.send(application("app-1", "root.default"))
-                elif isinstance(message, si.AllocationResponse):
-                    self.allocated += [allocation.allocation_key for allocation in message.new]
-                self._wake()
-
-    def _wake(self) -> None:
-        self._grown.set()
-        self._grown = trio.Event()
-
-    async def is_registered(self) -> None:
-        """Wait until it has reported what there is."""
-        while not self.registrations:
-            await self._grown.wait()
-
-    async def has(self, count: int) -> None:
-        """Wait until so many tasks have been placed."""
-        while len(self.allocated) < count:
-            await self._grown.wait()
-
-    def check(self, tasks: int) -> None:
-        """Check that everything came once, and that nothing was begun anew."""
-        assert sorted(self.allocated) == sorted(f"t{number}" for number in range(tasks))
-        assert self.events == [*range(1, len(self.events) + 1)]
-        assert self.registrations == 1
 
 
 @pytest.mark.parametrize("hands_over", [False, True])

@@ -57,6 +57,13 @@ def test_check_prefers_what_is_behind_its_name(capsys: pytest.CaptureFixture[str
     assert errors.startswith(f"Error: https://127.0.0.1:{closed_port}: ")
 
 
+@pytest.mark.parametrize("name", ["", "a/b", "..", "Daemon", "-a", "a" * 254])
+def test_a_lease_has_the_name_of_an_object(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """It is a part of a path."""
+    code, errors = run(capsys, "lease", "--", name)
+    assert (code, f"found {name!r}, expected at most 253 of" in errors) == (2, True)
+
+
 @pytest.mark.parametrize("command", [(), ("check",)], ids=["adapter", "check"])
 def test_a_kubeconfig_without_a_current_context(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, command: tuple[str, ...]

@@ -94,24 +94,28 @@ class Leader:
                 Lease is not taken again for ``PAUSE_S``.
         """
         while True:
-            gives_up = False
-            held = await self._acquire()
-            self._process.say(f"leads with epoch {held.epoch}")
-            async with trio.open_nursery() as nursery:
-                self.leads = True
-                nursery.start_soon(self._renew, held, nursery.cancel_scope)
-                try:
-                    await lead(held)
-                    gives_up = True
-                finally:
-                    self.leads = False
-                    if not held.has_open_requests:
-                        with trio.CancelScope(shield=True), trio.move_on_after(RENEW_S):
-                            await self._release(held)
-                nursery.cancel_scope.cancel()
-            self._process.say("does not lead any more")
-            if gives_up:
+            if await self.lead_once(lead):
                 await trio.sleep(PAUSE_S)
+
+    async def lead_once(self, lead: Callable[[Leadership], Awaitable[None]]) -> bool:
+        """Wait for the Lease, and lead while it is held; True if ``lead`` has returned by itself."""
+        gives_up = False
+        held = await self._acquire()
+        self._process.say(f"leads with epoch {held.epoch}")
+        async with trio.open_nursery() as nursery:
+            self.leads = True
+            nursery.start_soon(self._renew, held, nursery.cancel_scope)
+            try:
+                await lead(held)
+                gives_up = True
+            finally:
+                self.leads = False
+                if not held.has_open_requests:
+                    with trio.CancelScope(shield=True), trio.move_on_after(RENEW_S):
+                        await self._release(held)
+            nursery.cancel_scope.cancel()
+        self._process.say("does not lead any more")
+        return gives_up
 
     async def _acquire(self) -> _Held:
         while True:

@@ -32,7 +32,7 @@ class Refused(click.ClickException):
 
 
 class Unavailable(click.ClickException):
-    """Something that the daemon needs to start is not there at the moment."""
+    """Something that the command needs to start or to go on is not there at the moment."""
 
     exit_code = TEMPORARY
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import random
+import re
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +21,7 @@ from msgspec import Struct, structs
 from ykactor.actors.clock import system_ns
 from ykactor.client import RequestRefused, SessionReplaced
 from ykactor.surfaces.cli import exit_codes, loop
-from ykactor.surfaces.cli.options import EXISTING_FILE, TCP_ADDRESS, WholeNumber, grouped, log_level_option
+from ykactor.surfaces.cli.options import EXISTING_FILE, TCP_ADDRESS, Parsed, WholeNumber, grouped, log_level_option
 from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.log.logs import LOG_CLOSE_S, STANDARD_ERROR, LogWriter, configure, get_logger, log_event
@@ -30,6 +31,7 @@ from ykactor.surfaces.net.systemd import Notifier, feed_watchdog
 if TYPE_CHECKING:
     from ykactor.kubernetes.adapter import Settings
     from ykactor.kubernetes.credentials import Credentials
+    from ykactor.kubernetes.leader import LeaseName
     from ykactor.kubernetes.process import Process
 
 log = get_logger(__name__)
@@ -96,27 +98,29 @@ class Replica(Struct, frozen=True):
             qps=self.qps,
         )
 
-    def process(self) -> Process:
-        """This process, for the adapter."""
-        from ykactor.kubernetes.process import Process
 
-        return Process(
-            identity=self.identity,
-            now=lambda: datetime.fromtimestamp(system_ns() / 1e9, UTC),
-            say=lambda sentence: log_event(log, logging.INFO, "adapter_said", message=sentence),
-            warn=lambda sentence: log_event(log, logging.WARNING, "adapter_warned", message=sentence),
-            rng=random.Random(os.urandom(8)),
-        )
+def _process(identity: str) -> Process:
+    """This process, as the parts of the adapter need it."""
+    from ykactor.kubernetes.process import Process
+
+    return Process(
+        identity=identity,
+        now=lambda: datetime.fromtimestamp(system_ns() / 1e9, UTC),
+        say=lambda sentence: log_event(log, logging.INFO, "adapter_said", message=sentence),
+        warn=lambda sentence: log_event(log, logging.WARNING, "adapter_warned", message=sentence),
+        rng=random.Random(os.urandom(8)),
+    )
 
 
+_identity_option = click.option(
+    "--identity", default=socket.gethostname, metavar="NAME", help="Of this process in the Lease.  [default: of this host]"
+)
 _replica_options = grouped(
     "replica",
     Replica,
     click.option("--scheduler-name", default="ykactor", show_default=True, metavar="NAME", help="Of the pods that it runs."),
     click.option("--rm-id", default="kubernetes", show_default=True, metavar="ID", help="Its id as a resource manager."),
-    click.option(
-        "--identity", default=socket.gethostname, metavar="POD", help="The name of this replica.  [default: of this host]"
-    ),
+    _identity_option,
     click.option("--no-lease", is_flag=True, help="Lead always: there is no other replica."),
     click.option(
         "--qps",
@@ -156,7 +160,7 @@ def command(
     writer = LogWriter(STANDARD_ERROR)
     configure(log_level, writer)
     try:
-        if loop.run(_run, credentials, settings, replica.process(), listen) == signal.SIGINT:
+        if loop.run(_run, credentials, settings, _process(replica.identity), listen) == signal.SIGINT:
             raise KeyboardInterrupt
     except* (RequestRefused, SessionReplaced) as errors:
         raise daemon.problem(exit_codes.first_of(errors)) from None
@@ -190,6 +194,61 @@ def check(api_server: ApiServer) -> None:
     if lacking:
         raise SystemExit(exit_codes.FAILED)
     say("no permission is missing")
+
+
+def _object_name(text: str) -> str:
+    """The name of an object of the API server, as it is in a path."""
+    if re.fullmatch("[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", text) is None:
+        raise ValueError(f"found {text!r}, expected at most 253 of a to z, 0 to 9, - and .")
+    return text
+
+
+@command.command()
+@click.argument("name", type=Parsed("name", _object_name))
+@_api_server_options
+@_identity_option
+@log_level_option()
+def lease(name: str, api_server: ApiServer, identity: str, log_level: str) -> None:
+    """Wait for the Lease NAME, print a line when this process holds it, and end with exit code 75 when it has lost it.
+
+    SIGTERM and Ctrl-C give it up. This is a LOCK for the script config/standby/pair.
+    """
+    credentials = api_server.credentials()
+    from ykactor.kubernetes.leader import LeaseName
+
+    wanted = LeaseName(api_server.own_namespace(credentials), name, identity)
+    writer = LogWriter(STANDARD_ERROR)
+    configure(log_level, writer)
+    try:
+        if loop.run(_hold, credentials, wanted):
+            raise exit_codes.Unavailable(f"the Lease {wanted.namespace}/{wanted.name} is lost")
+    finally:
+        writer.close(LOG_CLOSE_S)
+
+
+async def _hold(credentials: Credentials, wanted: LeaseName) -> bool:
+    """Hold a Lease until SIGTERM, SIGINT, or True: it is lost."""
+    from ykactor.kubernetes.api import Api
+    from ykactor.kubernetes.leader import Leader, Leadership
+    from ykactor.kubernetes.process import Outages
+
+    process = _process(wanted.identity)
+
+    async def hold(_: Leadership) -> None:
+        say(f"{wanted.identity} holds the Lease {wanted.namespace}/{wanted.name}")
+        await trio.sleep_forever()
+
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with Api.open(credentials) as api, trio.open_nursery() as nursery:
+            nursery.start_soon(_end_at_signal, signals, nursery.cancel_scope)
+            await Leader(api, wanted, process, Outages(process.warn)).lead_once(hold)
+            return True
+    return False
+
+
+async def _end_at_signal(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
+    await anext(signals)
+    scope.cancel()
 
 
 async def _run(credentials: Credentials, settings: Settings, process: Process, listen: TcpAddress | None) -> int:
