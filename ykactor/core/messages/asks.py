@@ -13,7 +13,7 @@ from ykactor.core.values.selector import Selector
 from ykactor.core.values.times import S_NS
 
 #: Tags that pin an ask to one node; the first wins (AP-54).
-_REQUIRED_NODE_TAGS = ("kubernetes.io/meta/requiredNode", "yunikorn.apache.org/requiredNode")
+REQUIRED_NODE_TAGS = ("kubernetes.io/meta/requiredNode", "yunikorn.apache.org/requiredNode")
 #: The tag of an ask with its predicate class, and the longest class.
 PREDICATE_TAG = "ykactor.io/predicate"
 PREDICATE_CLASS_MAX = 253
@@ -173,7 +173,7 @@ def shape_of(ask: Ask) -> Shape:
         items = tuple(sorted(items))
     if not ask.tags and not ask.failures:
         return items, None, (), ""
-    required = next((NodeID(ask.tags[tag]) for tag in _REQUIRED_NODE_TAGS if ask.tags.get(tag)), None)
+    required = next((NodeID(ask.tags[tag]) for tag in REQUIRED_NODE_TAGS if ask.tags.get(tag)), None)
     selected = selector.parse(ask.tags.get(selector.TAG, ""))
     nodes = left_out(ask) if ask.failures else ()
     return items, required, selector.without(selected, nodes) if nodes else selected, ask.tags.get(PREDICATE_TAG, "")

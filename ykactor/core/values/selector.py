@@ -89,6 +89,16 @@ def _requirement(match: re.Match[str]) -> Requirement | None:
     return Requirement(key, tuple(values) if operator else None, holds=not absent and operator not in ("!=", "notin"))
 
 
+def text(requirement: Requirement) -> str:
+    """The requirement as text, which ``parse`` reads."""
+    key, values, holds = requirement.key, requirement.values, requirement.holds
+    if values is None:
+        return key if holds else f"!{key}"
+    if len(values) == 1:
+        return f"{key}{'=' if holds else '!='}{values[0]}"
+    return f"{key} {'in' if holds else 'notin'} ({','.join(values)})"
+
+
 def names_in(selector: Selector) -> int:
     """The number of keys and values of a selector."""
     return sum(1 + len(requirement.values or ()) for requirement in selector)

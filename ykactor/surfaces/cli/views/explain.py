@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import click
 from msgspec import UNSET, to_builtins
@@ -15,8 +16,9 @@ from ykactor.core.values.quantities import quantity_text
 from ykactor.core.values.words import plural
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.cells import NONE, NOT_SHOWN, time_text
+from ykactor.surfaces.cli.present_state import check_asks_nobody, on_option
 from ykactor.surfaces.cli.views.listing import Column, Printout, Row, table
-from ykactor.surfaces.cli.views.showing import Showing, showing_options
+from ykactor.surfaces.cli.views.showing import Showing, show, showing_options
 from ykactor.wire.si import messages as si
 
 _APPLICATIONS = "applications"
@@ -25,17 +27,41 @@ _APPLICATIONS = "applications"
 @click.command()
 @click.argument("ask", metavar="APP[/ASK]")
 @click.option("--partition", default="", metavar="NAME", help="The partition of the application.  [default: default]")
+@click.option("--changes", is_flag=True, help="Also the smallest changes with which it would be placed, each tried on a copy.")
+@click.option("--preempt", is_flag=True, help="With --changes: it may preempt, within a minute.")
+@on_option
 @showing_options
-def command(ask: str, partition: str, showing: Showing) -> None:
+def command(ask: str, partition: str, changes: bool, preempt: bool, journal: Path | None, showing: Showing) -> None:
     """Explain why an ask waits; of an application its first one.
 
     First the reason, as ykactor asks prints it. Then a row for each level that the ask has to pass, from root to the nodes: the
     type that is short or scarcest there (running applications count too), how much of it is in use, how much more the ask
     wants, and how much too little that is; the level that keeps it back first is marked. Levels without a limit are left out.
     Then the nodes by what keeps them from taking it, and what comes before it and why.
+
+    With --changes copies of the present state are made here, and nothing of the daemon changes; it needs the role replica.
     """
+    if preempt and not changes:
+        raise click.UsageError("found --preempt without --changes, expected both")
+    if not changes and journal is not None:
+        raise click.UsageError("found --on without --changes, expected both")
+    if changes:
+        _show_changes(ask, partition, journal, showing, preempt=preempt)
+        return
     application_id, _, key = ask.partition("/")
     showing.run_with(partial(explain, application_id=application_id, allocation_key=key, partition=partition), explained)
+
+
+def _show_changes(ask: str, partition: str, journal: Path | None, showing: Showing, *, preempt: bool) -> None:
+    from ykactor.surfaces.cli.changes import tried, with_changes  # loads the scheduler
+
+    if showing.is_watching:
+        raise click.UsageError("found --watch with --changes, expected one of them")
+    if journal is not None:
+        check_asks_nobody("--on")
+    result = tried(showing.daemon, journal, ask, partition, may_preempt=preempt)
+    answer = si.Explanation(status=result.status, ask=result.ask)
+    show(with_changes(explained(answer), result), showing.output)
 
 
 def explained(answer: si.Explanation) -> Printout:

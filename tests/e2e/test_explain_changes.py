@@ -1,0 +1,155 @@
+"""AP-155: ``ykactor explain --changes`` beside a running daemon, of which nothing changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from daemon import RunningDaemon, application, node, real_daemon, run_command
+
+from ykactor.client import connect, operate
+from ykactor.client.resource_manager import ResourceManager
+from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
+from ykactor.sim.candidates import Part
+from ykactor.sim.changes import AddNode, Change, DropTerm, EndHold, Free, Prioritise, Raise, Resize, Undrain, Wait
+from ykactor.sim.smallest import Found, Outcome, Search, search
+from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.changes import lines, words
+from ykactor.wire.si import messages as si
+
+QUEUES = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues: [{name: a, resources: {max: {vcore: 3}}}]
+"""
+
+
+@asynccontextmanager
+async def crowded(directory: Path) -> AsyncIterator[tuple[RunningDaemon, ResourceManager]]:
+    """A queue of three cores in which t1, of two, runs, and t2, of two, waits."""
+    (directory / "queues.yaml").write_text(QUEUES)
+    async with real_daemon("--config", directory / "queues.yaml", "--state-dir", directory / "state") as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await rm.request(node(vcore=8000))
+            await rm.request(application(queue="root.a"))
+            for key in ("t1", "t2"):
+                ask = si.Allocation(key, "app-1", resource_per_alloc={"vcore": 2000})
+                await rm.request(si.AllocationRequest(allocations=[ask]))
+            yield daemon, rm
+
+
+async def found(*arguments: str | Path) -> dict[str, Any]:
+    """The JSON of an explanation with changes."""
+    output, errors = await run_command("explain", *arguments, "--changes", "-o", "json")
+    assert errors == ""
+    document: dict[str, Any] = json.loads(output)
+    return document
+
+
+async def test_the_daemon_then_places_it(tmp_path: Path) -> None:
+    """The change that is told first: the daemon places the ask with it; daemon and journal tell the same."""
+    async with crowded(tmp_path) as (daemon, _):
+        told = await found("app-1", "--url", daemon.url)
+        assert told["allocationKey"] == "t2"
+        raised = {"type": "Raise", "queueName": "root.a", "whose": "", "resource": "vcore", "before": 3000, "after": 4000}
+        assert [each["changes"] for each in told["changes"]["found"]] == [
+            [raised | {"isDynamic": False}],
+            [{"type": "Resize", "resource": "vcore", "before": 2000, "after": 1000}],
+            [told["changes"]["found"][2]["changes"][0]],
+        ]
+        assert told["changes"]["found"][2]["changes"][0]["tasks"] == [["app-1", "t1"]]
+        recorded = await found("app-1/t2", "--on", tmp_path / "state")
+        assert [each["changes"][0]["type"] for each in recorded["changes"]["found"]] == ["Raise", "Resize", "Free"]
+        async with operate(daemon.url) as operator:
+            await operator.request(si.UpdateConfigurationRequest(config=QUEUES.replace("vcore: 3", "vcore: 4")))
+        status, _ = await run_command("explain", "app-1/t2", "--changes", "--url", daemon.url)
+        assert status.startswith("task t2 runs on ")
+
+
+async def test_what_people_read(tmp_path: Path) -> None:
+    """The explanation, then the changes, in 80 columns."""
+    async with crowded(tmp_path) as (daemon, _):
+        printed, errors = await run_command("explain", "app-1/t2", "--changes", "--url", daemon.url)
+        changes = printed.partition("Changes, each tried on a copy of the present state:\n")[2].splitlines()
+        assert errors == ""
+        assert changes[0].split("  ")[1] == "1 raise max vcore of root.a 3 -> 4"
+        assert "  t2 on " in changes[0]
+        assert max(map(len, changes)) <= 80
+        assert "root.a  vcore     2    3      2      1  QUOTA  <- binding" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["nobody", "--changes"], exit_codes.FAILED, "there is no live application nobody"),
+        (["app-1/t9", "--changes"], exit_codes.FAILED, "application app-1 has no task t9 that waits or runs"),
+        (["app-1", "--changes", "--partition", "other"], exit_codes.FAILED, "no live application app-1 in partition other"),
+        (["app-1", "--changes", "--watch"], exit_codes.USAGE, "found --watch with --changes"),
+        (["app-1", "--preempt"], exit_codes.USAGE, "found --preempt without --changes"),
+    ],
+)
+async def test_what_is_refused(tmp_path: Path, arguments: list[str], code: int, message: str) -> None:
+    """An unknown name, and options that do not go together."""
+    async with crowded(tmp_path) as (daemon, _):
+        output, errors = await run_command("explain", *arguments, "--url", daemon.url, expect=code)
+        assert (output, message in errors) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (Raise(QueuePath("root.a"), "user bob", "vcore", 1000, 2500), "raise max vcore of user bob in root.a 1 -> 2500m"),
+        (Raise(QueuePath("root.a"), "", "", 1, 2), "raise maxapplications of root.a 1 -> 2"),
+        (Resize("memory", 2**31, 2**30), "ask for memory 1Gi instead of 2Gi"),
+        (Prioritise(0, 5), "give it priority 5 instead of 0"),
+        (DropTerm("zone=a", 0), "drop zone=a from its selector"),
+        (DropTerm("n1", None), "let it run elsewhere than on n1"),
+        (
+            Free(NodeID("n1"), [(ApplicationID("app"), AllocationKey("t1"))], 90 * 10**9),
+            "end app/t1 on n1 (90s of work lost)",
+        ),
+        (AddNode(NodeID("n1")), "add a node like n1"),
+        (Undrain(NodeID("n1")), "undrain n1"),
+        (EndHold(QueuePath("root.a")), "end the hold of root.a"),
+        (EndHold(QueuePath("")), "end the hold of its application"),
+        (Wait(29.5), "wait 30s"),
+    ],
+)
+def test_words(change: Change, text: str) -> None:
+    """A change is a sentence in the imperative."""
+    assert words(change) == text
+
+
+def waits() -> None:
+    """Time alone does not help."""
+
+
+def test_a_search_that_is_ended_says_so() -> None:
+    """After 200 tries nothing more is tried, and what was found so far is told."""
+    parts = [Part(Undrain(NodeID(f"n{number}"))) for number in range(300)]
+    result = search([[part] for part in parts], lambda changes, _: Outcome("n7" if changes == [parts[7].change] else ""), waits)
+    assert (len(result.found), result.is_ended, result.tries) == (1, True, 200)
+    assert list(lines(result, "t1"))[-1] == "The search was ended after 5 s or 200 tries: there may be others"
+
+
+def test_more_is_not_always_better() -> None:
+    """An amount is a result only if one step less does not suffice; without any the reason is told."""
+    part = Part(Raise(QueuePath("root.a"), "", "gpu", 4, 6), 1, 100)
+    enough = {8, 9, 10, 14, 20}
+
+    def attempt(changes: object, _: bool) -> Outcome:
+        amounts = [change.after for change in changes if isinstance(change, Raise)] if isinstance(changes, list) else []
+        return Outcome("n1") if amounts and amounts[0] in enough else Outcome(reason="QUOTA: too little")
+
+    assert search([[part]], attempt, waits).found == [Found([part.at(8).change], "n1", 0, too_little=7)]
+    enough.clear()
+    result = search([[part]], attempt, waits)
+    assert result == Search([], False, result.tries, "QUOTA: too little")
+    assert list(lines(result, "t1")) == ["No change was found that places it: QUOTA: too little"]

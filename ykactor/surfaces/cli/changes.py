@@ -1,0 +1,157 @@
+"""``ykactor explain --changes``: the smallest changes with which an ask would be placed, tried on a copy of the present state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import ceil
+from pathlib import Path
+from time import monotonic
+
+import click
+from msgspec import Struct, to_builtins
+from rich.cells import cell_len
+
+from ykactor.core.inspection.explaining import explain, first_ask
+from ykactor.core.inspection.explanation import AskExplanation
+from ykactor.core.turn.scheduler import Cores
+from ykactor.core.values.ids import AllocationKey, ApplicationID, PartitionName
+from ykactor.core.values.parts import finished
+from ykactor.core.values.printable import printable
+from ykactor.core.values.quantities import quantity_text
+from ykactor.core.values.times import S_NS
+from ykactor.core.values.words import some
+from ykactor.sim.changes import AddNode, Change, DropTerm, EndHold, Free, Prioritise, Raise, Resize, Undrain, Wait
+from ykactor.sim.smallest import TRIES_MAX, Found, Search
+from ykactor.sim.twin import Forks, Twin
+from ykactor.surfaces.cli.cells import age, time_text
+from ykactor.surfaces.cli.present_state import present_state
+from ykactor.surfaces.cli.urls import Destination
+from ykactor.surfaces.cli.views.listing import Printout
+
+#: How long changes are looked for.
+SEARCH_S = 5.0
+#: The width of a line that has a change and its effect.
+_WIDTH = 80
+
+
+class Tried(Struct, frozen=True):
+    """An explanation with the changes that were found; without it the ask does not wait, as ``status`` says."""
+
+    status: str
+    ask: AskExplanation | None = None
+    search: Search | None = None
+
+
+def tried(daemon: Destination, journal: Path | None, ask: str, partition: str, *, may_preempt: bool) -> Tried:
+    """Explain a pending ask ``APP[/ASK]`` on a copy of the present state, and look for changes.
+
+    Raises:
+        ClickException: there is no such application or ask.
+    """
+    fork, now_ns = present_state(daemon, journal)
+    application_id, key = map(str, ask.partition("/")[::2])
+    cores = _cores_of(fork(), application_id, partition)
+    waiting = cores[1].state.applications[ApplicationID(application_id)]
+    wanted = AllocationKey(key) if key else finished(first_ask(waiting))
+    if wanted is None:
+        return Tried(f"nothing of application {application_id} is pending: it is {waiting.state.value}")
+    running = cores[0].registry.leaf_of(waiting.application_id).applications[waiting.application_id].tasks.allocations
+    if wanted in running:
+        return Tried(f"task {wanted} runs on {running[wanted][1]}")
+    if wanted not in waiting.asks:
+        raise click.ClickException(f"application {application_id} has no task {wanted} that waits or runs")
+    twin = Twin(cores, now_ns, (waiting.application_id, wanted), may_preempt=may_preempt)
+    if (placed := twin.placement()) is not None:
+        return Tried(f"task {wanted} is placed on {placed[0]} in the next cycle")
+    found = finished(explain(twin.partition.core, twin.partition.scheduler.state, waiting.application_id, wanted))
+    if found is None:
+        return Tried(f"task {wanted} of application {application_id} has ended")
+    forks = Forks(twin, monotonic, SEARCH_S)
+    return Tried("", found, twin.smallest_changes(forks.attempt, forks.wait))
+
+
+def _cores_of(partitions: Mapping[PartitionName, Cores], application_id: str, wanted: str) -> Cores:
+    """The partition of a live application; with a name that one."""
+    found = [
+        name
+        for name, cores in partitions.items()
+        if wanted.lower() in ("", name.lower()) and ApplicationID(application_id) in cores[0].registry.applications
+    ]
+    if len(found) > 1:
+        raise click.ClickException(f"application {application_id} is in partitions {', '.join(found)}: add --partition")
+    if not found:
+        where = f"partition {wanted}" if wanted else f"{', '.join(partitions)}"
+        raise click.ClickException(f"there is no live application {application_id} in {where}")
+    return partitions[found[0]]
+
+
+def with_changes(explained: Printout, result: Tried) -> Printout:
+    """The explanation of an ask, and behind it the changes."""
+    if result.ask is None or result.search is None:
+        return explained
+    search, name = result.search, result.ask.allocation_key
+    document = {**explained.document, "changes": to_builtins(search)}
+    return Printout(document, explained.names, lambda is_wide: [*explained.lines(is_wide), "", *lines(search, name)])
+
+
+# ---- for people
+
+
+def lines(search: Search, key: str) -> Iterator[str]:
+    """``1 raise max vcore of root.a 32 -> 34   t1 on n3; 33 does not suffice``."""
+    if search.found:
+        yield "Changes, each tried on a copy of the present state:"
+    else:
+        yield printable(f"No change was found that places it: {search.reason or 'the search was ended'}")
+    texts = [", and ".join(map(words, found.changes)) for found in search.found]
+    width = max((cell_len(text) for text in texts if cell_len(text) <= _WIDTH // 2), default=0)
+    for number, (text, found) in enumerate(zip(texts, search.found, strict=True), 1):
+        first, effect = printable(f"  {number} {text}"), printable(_effect(found, key))
+        line = f"{first}{' ' * (width + 4 - cell_len(first))}   {effect}"
+        if cell_len(text) <= width and cell_len(line) <= _WIDTH:
+            yield line
+        else:
+            yield first
+            yield f"      {effect}"
+    if search.is_ended:
+        yield f"The search was ended after {SEARCH_S:g} s or {TRIES_MAX} tries: there may be others"
+
+
+def words(change: Change) -> str:
+    """A change in the imperative."""
+    match change:
+        case Raise(queue_name=queue, whose=whose, resource=resource, before=before, after=after):
+            what = f"max {resource}" if resource else "maxapplications"
+            amounts = [quantity_text(resource, amount) if resource else str(amount) for amount in (before, after)]
+            return f"raise {what} of {f'{whose} in ' if whose else ''}{queue} {' -> '.join(amounts)}"
+        case Resize(resource=resource, before=before, after=after):
+            return f"ask for {resource} {quantity_text(resource, after)} instead of {quantity_text(resource, before)}"
+        case Prioritise(before=before, after=after):
+            return f"give it priority {after} instead of {before}"
+        case DropTerm(term=term, index=index):
+            return f"let it run elsewhere than on {term}" if index is None else f"drop {term} from its selector"
+        case Free(node_id=node_id, tasks=tasks, lost_ns=lost_ns):
+            ends = some([f"{owner}/{key}" for owner, key in tasks])
+            return f"end {ends} on {node_id} ({age(lost_ns // S_NS)} of work lost)"
+        case AddNode(like=like):
+            return f"add a node like {like}"
+        case Undrain(node_id=node_id):
+            return f"undrain {node_id}"
+        case EndHold(queue_name=queue):
+            return f"end the hold of {queue or 'its application'}"
+        case Wait(seconds=seconds):
+            return f"wait {age(ceil(seconds))}"
+
+
+def _effect(found: Found, key: str) -> str:
+    """``t1 on n3; 33 does not suffice``."""
+    where, change = f"{key} on {found.node_id}", found.changes[0]
+    if isinstance(change, Wait):
+        return f"{where} at {time_text(found.at_ns)}"
+    if not found.is_least:
+        return f"{where}; at most this is needed"
+    if found.too_little is None:
+        return where
+    resource = change.resource if isinstance(change, Raise | Resize) else ""
+    less = quantity_text(resource, found.too_little) if resource else str(found.too_little)
+    return f"{where}; {less} does not suffice"
