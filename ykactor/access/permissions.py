@@ -160,7 +160,11 @@ def _registers(identity: Identity, rm_id: str) -> Refusal | None:
     return Refusal("", f"{identity.name} may not register as {shown(rm_id)}, expected one of: {identity.rm_ids}")
 
 
-_CONFIGURES = Gate(lambda identity: "" if identity.configure else "may not change the configuration")
+def _limit_of_configuring(identity: Identity) -> str:
+    return "" if identity.configure else "may not change the configuration"
+
+
+_CONFIGURES = Gate(_limit_of_configuring)
 
 
 def _configures_if_set(identity: Identity, value: object) -> Refusal | None:
@@ -274,7 +278,7 @@ _RECORD = _asked(
 )
 _NODE = _asked(si.NodeInfo, "node_id action schedulable_resource", attributes=_node_is_in)
 _DRAINED_NODE = _asked(si.NodeInfo, "node_id", action=_drains, attributes=_node_is_in, schedulable_resource=_is_absent)
-_CONFIGURATION = _asked(si.UpdateConfigurationRequest, "id extra_config if_checksum", config=_CONFIGURES)
+_CONFIGURATION = _asked(si.UpdateConfigurationRequest, "id extra_config if_checksum confirm_within_seconds", config=_CONFIGURES)
 
 #: The rights that are asked of each role, a row for each message that it may send.
 _RIGHTS: dict[Role, tuple[Asked | Gate, ...]] = {
@@ -314,6 +318,8 @@ _RIGHTS: dict[Role, tuple[Asked | Gate, ...]] = {
         *map(_operator_act, get_args(si.OperatorAct)),
         _asked(si.ExpectNoAllocations, "id allocation_keys", partition_name=_acts_in),
         Gate(_limit_of_sight, _asked(si.ReloadConfiguration, "id")),
+        Gate(_limit_of_configuring, _asked(si.ConfirmConfiguration, "id if_checksum")),
+        Gate(_limit_of_configuring, _asked(si.RollBackConfiguration, "id")),
         _asked(si.ReleaseResourceManager, "id forget_epoch", rm_id=Gate(_limit_of_queues)),
     ),
     Role.READER: (

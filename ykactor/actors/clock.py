@@ -6,6 +6,8 @@ decades. With trio's ``MockClock`` the same class runs on virtual time.
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
 
 import trio
 
@@ -22,6 +24,7 @@ elapsed_s = time.perf_counter
 #: CPU seconds of this thread: what work takes, whatever else the machine does meanwhile.
 worked_s = time.thread_time
 _SCHEDSTAT = "/proc/thread-self/schedstat"
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 #: How soon it is noticed that the clock of the system was corrected.
 LOOK_S = 60.0
 
@@ -34,6 +37,18 @@ def worked_and_waited_s() -> tuple[float, float]:
     except OSError:  # the kernel does not keep it
         return worked_s(), 0.0
     return worked_ns / 1e9, waited_ns / 1e9
+
+
+class Boot(NamedTuple):
+    """The present moment since the machine was booted, by a clock that nobody can set; it goes on while the machine sleeps.
+
+    Attributes:
+        id: of this boot; "" if it has none, or time is virtual.
+        elapsed_ns: with an id since it, otherwise Unix time.
+    """
+
+    id: str
+    elapsed_ns: int
 
 
 class Clock:
@@ -73,6 +88,13 @@ class Clock:
     def ahead_ns(self) -> int:
         """The time by which this clock is ahead of the corrected one; negative if it is behind."""
         return self.now_ns() - self.corrected_ns()
+
+    def boot(self) -> Boot:
+        """The present moment since the boot of the machine."""
+        if self._system_ns is not None:
+            with suppress(OSError), open(_BOOT_ID) as file:
+                return Boot(file.read().strip(), time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+        return Boot("", self.now_ns())
 
     def to_trio(self, at_ns: int) -> float:
         """The moment on trio's clock, for ``trio.move_on_at``."""

@@ -17,7 +17,7 @@ from ykactor.actors.standbys import Standbys
 from ykactor.actors.turn_stream import TurnStream
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import SchedulerConfig
-from ykactor.core.inspection.process_status import Registration, StandbysStatus
+from ykactor.core.inspection.process_status import Registration, StandbysStatus, UnconfirmedStatus
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import PartitionName
@@ -28,14 +28,37 @@ from ykactor.journal.terms import Terms
 class ReadConfig(Protocol):
     """A configuration that was read and is not in force yet."""
 
-    async def apply(self, *, afresh: bool = False) -> str:
+    async def apply(self, *, afresh: bool = False, window: Any = None) -> str:
         """Apply it, or change nothing. Returns the checksum of the configuration in force when all partitions have published.
 
         Args:
             afresh: remove all nodes and applications first, so that nothing that runs prevents the change (SC-141).
+            window: in which it has to be confirmed (``Confirming.window``); None: it stays.
 
         Raises:
             wire.si.protocol_error.ProtocolError: it cannot replace the configuration in force.
+        """
+
+
+class Confirming(Protocol):
+    """The wait of a configuration for confirmation (CF-91).
+
+    Each method raises ``wire.si.protocol_error.ProtocolError`` where none awaits it, or another one does.
+    """
+
+    def window(self, who: str, seconds: float) -> Any:
+        """The time in which an operator has to confirm a configuration, for ``ReadConfig.apply``; refused out of its bounds."""
+
+    async def settled(self) -> None:
+        """Wait until no configuration awaits confirmation."""
+
+    async def confirm(self, if_checksum: str) -> str:
+        """Keep the configuration; returns its checksum. Refused when its window is over."""
+
+    async def roll_back(self) -> tuple[str, list[str]]:
+        """Put the configuration of before back into force, or change nothing.
+
+        Returns its checksum, and sentences about what stays of the other one.
         """
 
 
@@ -104,6 +127,10 @@ class ReadGateway(Protocol):
     def standbys_status(self) -> StandbysStatus | None:
         """The standbys of a daemon; None if there can be none."""
 
+    @property
+    def unconfirmed(self) -> UnconfirmedStatus | None:
+        """The configuration that is in force and awaits confirmation (CF-91); None if none does."""
+
     def standing(self, partition: PartitionName) -> Standing:
         """The state of a partition, and since when."""
 
@@ -157,6 +184,10 @@ class Gateway(ReadGateway, Protocol):
     @property
     def turns_before(self) -> Mapping[str, int]:
         """The number of the last turn of each partition before the present term."""
+
+    @property
+    def confirmation(self) -> Confirming:
+        """The wait of the configuration in force for confirmation."""
 
     @property
     def is_switching(self) -> bool:

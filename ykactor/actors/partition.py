@@ -181,6 +181,7 @@ class PartitionActor:
         publish: sends a publication or snapshot to the feed; may wait for room there.
         recording: how turns are recorded; None if they are not.
         restored: the partition with its last state; ``config`` is the one in force. None: a partition without anything.
+        is_on_hold: take no decision before the first command.
 
     Attributes:
         standing: its state, for readers; a partition that is made anew stays active.
@@ -203,6 +204,7 @@ class PartitionActor:
         *,
         recording: Recording | None = None,
         restored: Restored | None = None,
+        is_on_hold: bool = False,
     ) -> None:
         self.core, self.scheduler_core, base = restored or new(config, reserves=cycling.reserves)
         #: What the partition was made from, until it is recorded with the next turn.
@@ -227,7 +229,7 @@ class PartitionActor:
         #: The times of the last turn and of the last cycle.
         self._turned_ns = self._cycled_ns = 0
         #: The last command had ``more_follows``: take no decision before the next one.
-        self._on_hold = False
+        self._on_hold = is_on_hold
         self._is_removed = False
         #: What the turn in progress has published so far.
         self._facts: list[Fact] = []

@@ -16,7 +16,7 @@ from typing import Annotated, Protocol
 import msgspec
 from msgspec import Meta, Struct
 
-from ykactor.core.inspection.process_status import Registration, StandbysStatus
+from ykactor.core.inspection.process_status import Registration, StandbysStatus, UnconfirmedStatus
 from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.states import PartitionState
@@ -126,6 +126,7 @@ class Process(_Message, frozen=True):
         stalled: since which Unix time the journal cannot be written, and why; None if it can.
         checks: of what is beside the partitions: name, description, and the problem, if there is one.
         standbys: those of the journal; None if there can be none.
+        unconfirmed: the configuration that awaits confirmation; None if none does.
         cycles: of each partition, how long they take there (``TurnTimes.of_cycles``).
         measured: metrics of the process, as a text of Prometheus.
         turns: of each partition, the number of the newest turn of which the rest is no older; it may come later.
@@ -137,6 +138,7 @@ class Process(_Message, frozen=True):
     stalled: tuple[int, str] | None = None
     checks: list[tuple[str, str, str]] = []
     standbys: StandbysStatus | None = None
+    unconfirmed: UnconfirmedStatus | None = None
     cycles: Mapping[PartitionName, dict[str, float]] = {}
     measured: bytes = b""
     turns: Mapping[str, int] = {}

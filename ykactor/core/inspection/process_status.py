@@ -26,6 +26,30 @@ class Registration(Struct, frozen=True):
     since_ns: int
 
 
+class UnconfirmedStatus(Shown, frozen=True, kw_only=True):
+    """A configuration that is in force, and awaits confirmation (CF-91).
+
+    Attributes:
+        checksum: of it.
+        replaced: the checksum of the one that comes back without confirmation.
+        who: the operator who has put it into force.
+        since, until: the Unix times at which the window begins and ends, in ns.
+        problem: why the other one could not come back at the end; "" if it is not over, or goes on.
+    """
+
+    checksum: str
+    replaced: str
+    who: str
+    since: int
+    until: int
+    problem: str = ""
+
+    def __str__(self) -> str:
+        """A sentence such as ``91AB0C3D of ops awaits confirmation until 2026-07-31T09:30:00Z, then 74C70A1B comes back``."""
+        until = f"awaits confirmation until {utc_text(self.until)}, then {self.replaced[:8]} comes back"
+        return f"configuration {self.checksum[:8]} of {self.who} {until}"
+
+
 class StandbyStatus(Shown, frozen=True, kw_only=True):
     """A standby that is connected.
 

@@ -62,6 +62,8 @@ _ACTS = {
     si.ReleaseResourceManager: (Act.RELEASE, "rm_id"),
     si.UpdateConfigurationRequest: (Act.CONFIGURE, ""),
     si.ReloadConfiguration: (Act.CONFIGURE, ""),
+    si.ConfirmConfiguration: (Act.CONFIGURE, ""),
+    si.RollBackConfiguration: (Act.CONFIGURE, ""),
 }
 
 _Key = tuple[str, str, Act | None]
@@ -96,6 +98,11 @@ class AuditLog:
     async def changed_file(self, act: Act, path: Path, before: str, after: str) -> None:
         """Tell that another content of a file is in force; nobody knows who has written it."""
         await self._tell(Audited(self._now_ns(), "", str(path), "", act, path.name, _cut(before), _cut(after)))
+
+    async def not_confirmed(self, who: str, checksum: str, before: str) -> None:
+        """Tell that nobody has confirmed the configuration of an operator in time, and which one has come back."""
+        after = f"{before}, as nobody has confirmed it"
+        await self._tell(Audited(self._now_ns(), who, "the daemon", "", Act.CONFIGURE, CONFIGURATION, _cut(checksum), after))
 
     async def access_changed(self, path: Path, before: Access, after: Access) -> None:
         """Tell what is different in the access file that is in force now."""

@@ -14,6 +14,7 @@ import click
 from ykactor.core.messages.submissions import PARTITION_ATTRIBUTE
 from ykactor.core.values.printable import printable
 from ykactor.surfaces.cli import exit_codes, loop
+from ykactor.surfaces.cli.cells import time_text
 from ykactor.surfaces.cli.options import PRIORITY
 from ykactor.surfaces.cli.terminal import print_journal_status, say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
@@ -69,6 +70,10 @@ async def _ask(daemon: Destination, acts: Sequence[Act], expectations: Sequence[
             try:
                 ack = await operator.request(act.request)
                 say(f"{act.name} {act.begun if ack.releasing else act.done}")
+                if ack.until:
+                    say(f"  until {time_text(ack.until)}, unless it is confirmed: ykactor config confirm")
+                for sentence in ack.remains:
+                    say(f"  {sentence}")
             except RequestRefused as refusal:
                 refused += 1
                 say(f"{act.name} refused: {_sentence(refusal)}", err=True)

@@ -16,7 +16,8 @@ from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.turn.scheduler import Cores
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.printable import printable
-from ykactor.core.values.quantities import quantity_text
+from ykactor.core.values.quantities import parse_duration, quantity_text
+from ykactor.core.values.times import S_NS
 from ykactor.core.values.words import plural, some
 from ykactor.sim.direct import DirectPartition
 from ykactor.sim.plan import ConfigPlan, Drains, Effective, Never, NoAccess, fails_on, is_reason_only, plan
@@ -24,7 +25,7 @@ from ykactor.sim.what_if import Difference, Fork, in_partition
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.acts import Act, ask_for
 from ykactor.surfaces.cli.cells import NONE
-from ykactor.surfaces.cli.options import EXISTING_FILE, Number, reserves_nodes, text_or_json
+from ykactor.surfaces.cli.options import EXISTING_FILE, Number, Parsed, reserves_nodes, text_or_json
 from ykactor.surfaces.cli.present_state import check_asks_nobody, on_option, present_state, recorded_configuration
 from ykactor.surfaces.cli.queue_files import NoTextError, explained, name_of, read_once, warn
 from ykactor.surfaces.cli.terminal import indented, say, say_lines, write
@@ -219,22 +220,65 @@ def _hours(name: str, amount: int) -> str:
     return f"{amount / unit / 3600:.2g} {'GiB' if name == 'memory' else name} hours"
 
 
-# ---- apply
+# ---- apply, confirm, rollback
+
+#: The seconds of a window, as the daemon takes them.
+_WINDOW_S = (10, 86_400)
+
+
+def _window_s(text: str) -> float:
+    """The seconds of a time such as ``5m``."""
+    found_ns = parse_duration(text)
+    if found_ns is None or not _WINDOW_S[0] * S_NS <= found_ns <= _WINDOW_S[1] * S_NS:
+        raise ValueError(f"found {text!r}, expected a time of 10s to 24h such as 90s, 5m or 1h30m")
+    return found_ns / S_NS
+
+
+_only_if = partial(click.option, "--if-checksum", metavar="CHECKSUM", default="")
 
 
 @command.command()
 @click.argument("file", metavar="NEW.yaml", type=_FILE)
-@click.option("--if-checksum", metavar="CHECKSUM", default="", help="Only if this is the checksum of the configuration in force.")
+@_only_if(help="Only if this is the checksum of the configuration in force.")
+@click.option(
+    "--confirm-within",
+    type=Parsed("TIME", _window_s),
+    metavar="TIME",
+    help="Put the configuration of before back into force unless it is confirmed so soon, such as 90s, 5m or 1h.",
+)
 @daemon_options
-def apply(file: str, if_checksum: str, daemon: Destination) -> None:
+def apply(file: str, if_checksum: str, confirm_within: float | None, daemon: Destination) -> None:
     """Put the queue file NEW.yaml into force; - is standard input. It needs an operator who may configure.
 
     The daemon checks it first, and tells all mistakes; then nothing changes. It survives a restart of a daemon with a state
     directory, until the queue file that the daemon follows changes.
+
+    With --confirm-within, which needs a daemon with a state directory, the configuration of before comes back unless config
+    confirm keeps this one in time, also if the daemon is restarted or a standby takes over meanwhile. Until then no other
+    configuration is accepted, and a queue file that has changed waits.
     """
     try:
         text = read_once(file)
     except NoTextError as error:
         raise click.ClickException(str(error)) from None
-    request = si.UpdateConfigurationRequest(config=text, if_checksum=if_checksum)
+    request = si.UpdateConfigurationRequest(config=text, if_checksum=if_checksum, confirm_within_seconds=confirm_within)
     ask_for(daemon, [Act(name_of(file), "is in force", request)])
+
+
+@command.command()
+@_only_if(help="Only if this is the checksum of the configuration in force; then it may be confirmed already.")
+@daemon_options
+def confirm(if_checksum: str, daemon: Destination) -> None:
+    """Keep the configuration that was applied with --confirm-within. It needs an operator who may configure."""
+    ask_for(daemon, [Act("the configuration", "is confirmed", si.ConfirmConfiguration(if_checksum=if_checksum))])
+
+
+@command.command()
+@daemon_options
+def rollback(daemon: Destination) -> None:
+    """Put the configuration back into force that was there before the one applied with --confirm-within, at once.
+
+    What that one has done stays, and is named: tasks that were preempted, applications that were rejected or are in queues that
+    drain now. It needs an operator who may configure.
+    """
+    ask_for(daemon, [Act("the configuration of before", "is in force again", si.RollBackConfiguration())])

@@ -32,8 +32,7 @@ from ykactor.actors.supervision import Supervisor
 from ykactor.actors.turn_stream import TurnStream
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
-from ykactor.core.inspection.process_status import Registration, StandbysStatus
-from ykactor.core.messages.facts import ConfigurationChanged, Fact
+from ykactor.core.inspection.process_status import Registration, StandbysStatus, UnconfirmedStatus
 from ykactor.core.messages.submissions import RefuseConfig, Reset, Submission
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import PartitionName
@@ -41,6 +40,8 @@ from ykactor.journal.files import write_superseded
 from ykactor.journal.terms import Terms
 from ykactor.surfaces.admission.admission import Admission
 from ykactor.surfaces.admission.audit import Audit
+from ykactor.surfaces.daemon.confirmation import Confirmation
+from ykactor.surfaces.daemon.delivery import Delivery
 from ykactor.surfaces.daemon.groups import GroupResolver
 from ykactor.surfaces.daemon.reloading import QueueFile, ReadConfig, Reloading, Source
 from ykactor.surfaces.daemon.reports import (
@@ -55,6 +56,7 @@ from ykactor.surfaces.daemon.reports import (
     status_of,
     tell_of_standbys,
 )
+from ykactor.surfaces.daemon.windows import is_due
 from ykactor.surfaces.files.daemon_rows import ChangeRow, DaemonRows
 from ykactor.surfaces.files.recovery import Recovered, restored_outbox
 from ykactor.surfaces.files.watcher import FileWatcher
@@ -69,8 +71,6 @@ from ykactor.wire import queuefile
 from ykactor.wire.history import encode_cause
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding
-from ykactor.wire.si.events import events, mentioned
-from ykactor.wire.si.responses import responses
 from ykactor.wire.turns import EncodedTurns
 
 if TYPE_CHECKING:  # needs libraries that take 0.1 s to load, which few daemons need
@@ -81,8 +81,6 @@ log = get_logger(__name__)
 
 #: The time for partitions to finish; sessions have 2 s more to send what is queued for them.
 PARTITIONS_STOP_S = 2.0
-#: The number of changes of one configuration that are logged one by one.
-CHANGES_LOGGED_MAX = 200
 
 
 class Settings(Struct, frozen=True):
@@ -107,35 +105,6 @@ class Settings(Struct, frozen=True):
     access_path: Path | None = None
     web_root: Path | None = None
     has_old_metrics: bool = False
-
-
-def _log_changes(partition: PartitionName, facts: list[Fact]) -> None:
-    """Log what a new configuration changes in a partition, if the facts tell of one: at most ``CHANGES_LOGGED_MAX`` changes."""
-    for fact in facts:  # 20 ns each, nothing beside making their events
-        if type(fact) is ConfigurationChanged:
-            for change in fact.changes[:CHANGES_LOGGED_MAX]:
-                log_event(log, logging.INFO, "config_change", partition=partition, change=change)
-            if len(fact.changes) > CHANGES_LOGGED_MAX:
-                more = len(fact.changes) - CHANGES_LOGGED_MAX
-                log_event(log, logging.INFO, "config_change", partition=partition, change=f"and {more} more")
-
-
-class _Delivery:
-    """Makes events of facts, and logs, counts and delivers facts (``actors.feed.Delivery``)."""
-
-    render = staticmethod(events)
-    mentioned = staticmethod(mentioned)
-
-    def __init__(self, instruments: Instruments, outboxes: OutboxRegistry[Encoding]) -> None:
-        self._instruments = instruments
-        self._outboxes = outboxes
-
-    def deliver(self, partition: PartitionName, facts: list[Fact]) -> None:
-        """Log and count facts, and post what a resource manager is told of them."""
-        _log_changes(partition, facts)
-        self._instruments.facts.count(partition, facts)
-        if self._outboxes.current is not None:
-            self._outboxes.deliver(responses(facts, partition))
 
 
 class Daemon:
@@ -178,9 +147,7 @@ class Daemon:
             self.partitions, partial(problems, self._partitions, journal), clock.ahead_ns, self._other_checks
         )
         self._instruments = Instruments(self.partitions)
-        self.feed = FeedActor(
-            _Delivery(self._instruments, self.outboxes), self.partitions, is_idle=self._is_idle, journal=journal
-        )
+        self.feed = FeedActor(Delivery(self._instruments, self.outboxes), self.partitions, is_idle=self._is_idle, journal=journal)
         self._journal = journal
         self.turns = self.feed.turns = TurnStream(journal, self.partitions, EncodedTurns())
         self._supervisor: Supervisor | None = None
@@ -196,7 +163,11 @@ class Daemon:
         self._recovered = recovered
         in_force = recovered.config if recovered is not None else config or queuefile.load("")
         change = recovered.change if recovered is not None else ChangeRow()
-        self._reloading = Reloading(in_force, change, self._partitions, self._report_refused, self._tell_replaced, self._rows)
+        unconfirmed = recovered.unconfirmed if recovered is not None else None
+        self._reloading = Reloading(
+            in_force, change, self._partitions, self._report_refused, self._tell_replaced, self._rows, unconfirmed
+        )
+        self._goes_back = recovered is not None and is_due(recovered, clock)
         self.changed = self._reloading.changed
         if journal is not None:
             journal.watch(self._tell_changed)
@@ -210,6 +181,7 @@ class Daemon:
         #: Set when ``run`` has ended without an error.
         self.stopped = trio.Event()
         self.audit = Audit(self.feed, self.partitions, self.now_ns, self._rows)
+        self.confirmation = Confirmation(self._reloading, self._partitions, clock, self.feed.ring, self.audit)
         self._queue_file = QueueFile(settings.config_path, self._reloading, self.audit)
         self._access = access
         self._tls = tls
@@ -257,6 +229,11 @@ class Daemon:
         """Read a configuration, for the use within the block (``Gateway.reading_config``)."""
         return self._reloading.reading(text, if_checksum, Source("config", rm_id))
 
+    @property
+    def unconfirmed(self) -> UnconfirmedStatus | None:
+        """The configuration that awaits confirmation (``ReadGateway.unconfirmed``)."""
+        return self.confirmation.status()
+
     def _tell_replaced(self, rm_id: str, reason: str) -> None:
         if self.outboxes.current is not None and self.outboxes.current.rm_id == rm_id:
             self.outboxes.deliver([si.ErrorResponse(code="CONFIG_REPLACED", message=reason, path="config")])
@@ -286,7 +263,9 @@ class Daemon:
             log_event(log, logging.WARNING, "reload_ignored", reason="the daemon has no file to read again")
 
     def _other_checks(self) -> list[Check]:
-        return [*checks_of_files(self._watchers()), *checks_of_standbys(self.standbys)]
+        found = self.unconfirmed
+        unconfirmed = [] if found is None else [Check("Configuration", str(found), found.problem)]
+        return [*unconfirmed, *checks_of_files(self._watchers()), *checks_of_standbys(self.standbys)]
 
     def _watchers(self) -> list[FileWatcher]:
         return [watcher for watcher in (self._access, self._tls, self._queue_file.watcher) if watcher is not None]
@@ -384,6 +363,7 @@ class Daemon:
                 serve = partial(serve_websockets, _for(WS, doors), self, admission, acting=acting, stopping=stopping)
                 await edge.start(partial(serve, counts=self._instruments.sessions), name="websockets")
                 await self._start_partitions(inner)
+                inner.start_soon(self.confirmation.run, name="confirmation")
                 inner.start_soon(feed_watchdog, notifier, self._progress, self._has_no_work, name="watchdog")
                 inner.start_soon(collect_old, self._is_idle, name="collector")
                 if _for(HTTP, doors):
@@ -469,14 +449,20 @@ class Daemon:
         await self.audit.tell_interrupted(recovered.acts)
 
     async def _resume_configurations(self, recovered: Recovered) -> None:
-        """Put into force what was under way, then a queue file that was changed, then what is in force and a partition lacks."""
-        if recovered.unfinished is not None:
+        """Put into force what was under way, then a queue file that was changed, then what is in force and a partition lacks.
+
+        The window of a configuration that nobody has confirmed may be over: then the one of before, and no decision comes first.
+        """
+        if self._goes_back:
+            await self.confirmation.end()
+            await self._submit({name: [] for name in self.partitions if name not in self._partitions.stopped})  # decide again
+        elif recovered.unfinished is not None:
             await self._reloading.resume(*recovered.unfinished)
         self._recovered = None
         for name in recovered.partitions:
             if name not in self.partitions:  # the daemon ended after it, and before its rows were deleted
                 await self._rows.forget_partition(name)
-        if self._file_config is not None:
+        if self._file_config is not None and self._reloading.unconfirmed is None:  # a changed file waits for the end of a window
             await self._reloading.resume_file(self._file_config, str(self._settings.config_path or "standard input"))
         await self._reloading.catch_up()
 
@@ -528,6 +514,7 @@ class Daemon:
             Cycling(manual=self.manual, reserves=self._settings.reserves, on_cycle=log_cycle),
             recording=self._recording(since),
             restored=restored,
+            is_on_hold=self._goes_back and recovered is not None,
         )
 
     def _recording(self, since: Since) -> Recording:

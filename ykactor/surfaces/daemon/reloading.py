@@ -3,6 +3,7 @@
 A configuration is read, compared with the one in force, and applied in all partitions or in none (CF-58). While a text is read,
 which can take minutes, only other changes of the configuration wait. Every attempt is logged; one that fails is also reported as
 an event. With each change it is noted which text of the queue file was read last: the file replaces no later change (CF-90).
+While one awaits confirmation there is no other, but the way back (CF-91).
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from ykactor.actors.partitions import Partitions
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.acts import Act
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.times import utc_text
 from ykactor.surfaces.admission.audit import Audit
+from ykactor.surfaces.daemon.windows import NO_JOURNAL, NOTHING_AWAITS, Window, dead_end
 from ykactor.surfaces.files import config_loader
-from ykactor.surfaces.files.daemon_rows import ChangeRow, DaemonRows
+from ykactor.surfaces.files.daemon_rows import ChangeRow, DaemonRows, UnconfirmedRow
 from ykactor.surfaces.files.helper_process import HelperProcessError
 from ykactor.surfaces.files.watcher import ConfigWatcher, TryAgainError
 from ykactor.surfaces.log.logs import get_logger, log_event
@@ -52,12 +55,19 @@ class Source(NamedTuple):
 
 
 class _Switch(NamedTuple):
-    """A change of the partitions to ``config``; ``report`` takes its result. ``afresh`` as in ``SwitchConfig``."""
+    """A change of the partitions to ``config``; ``report`` takes its result. ``afresh`` as in ``SwitchConfig``.
+
+    Attributes:
+        before: what awaited confirmation when the change was asked for.
+        after: what does when it is done.
+    """
 
     config: SchedulerConfig
     source: str
     change: ChangeRow
     afresh: bool
+    before: UnconfirmedRow | None
+    after: UnconfirmedRow | None
     report: Callable[[str | Exception], None]
 
 
@@ -71,11 +81,13 @@ class Reloading:
         refused: reports to followers that a configuration was refused, and why.
         replaced: tells a resource manager why its configuration is no longer in force.
         rows: keeps the configuration in force, and the one that is being put into force.
+        unconfirmed: the way back from ``config`` if that awaits confirmation, or from the one that is being put into force.
 
     Attributes:
         config: the configuration in force.
+        unconfirmed: the way back from it while it awaits confirmation; None if it does not.
         refusal: why the text of the queue file that was read last was refused; "" if it was not.
-        changed: parks who waits for another configuration.
+        changed: parks who waits for another configuration, or for the end of the wait for confirmation.
     """
 
     def __init__(
@@ -86,8 +98,10 @@ class Reloading:
         refused: Callable[[str], Awaitable[None]],
         replaced: Callable[[str, str], None],
         rows: DaemonRows,
+        unconfirmed: UnconfirmedRow | None = None,
     ) -> None:
         self.config = config
+        self.unconfirmed = unconfirmed
         self.refusal = ""
         self.changed = trio.lowlevel.ParkingLot()
         self._change = change
@@ -114,13 +128,14 @@ class Reloading:
         """Wait for earlier changes and read a configuration; within the block it can be applied.
 
         Raises:
-            ProtocolError: the configuration is wrong, or ``if_checksum`` does not match. A ``ProtocolError`` of the block is
-                logged and reported in the same way.
+            ProtocolError: the configuration is wrong, ``if_checksum`` does not match, or another one awaits confirmation. A
+                ``ProtocolError`` of the block is logged and reported in the same way.
         """
         try:
             async with self._turn:
                 async with self._switching:
-                    self._check(if_checksum)
+                    self._check_unconfirmed()
+                    self.check_checksum(if_checksum)
                 yield ReadConfig(await self._load(text, source.name), source, self._switch)
         except ProtocolError as error:
             await self._report(error, source.name)
@@ -176,7 +191,18 @@ class Reloading:
         if is_refused:
             await self._refused(error.message)
 
-    def _check(self, if_checksum: str) -> None:
+    def _check_unconfirmed(self) -> None:
+        row = self.unconfirmed
+        if row is not None:
+            until = f"awaits confirmation until {utc_text(row.until_ns)}: confirm it or roll it back first"
+            raise ProtocolError("AWAITS_CONFIRMATION", f"the configuration {row.checksum[:8]} of {row.who} {until}", "config")
+
+    def check_checksum(self, if_checksum: str) -> None:
+        """Refuse what is meant for another configuration than the one in force.
+
+        Raises:
+            ProtocolError: it has another checksum than this one; "" is that of any.
+        """
         if if_checksum and if_checksum.upper() != self.config.checksum:
             found = f"found {if_checksum}, the configuration in force has {self.config.checksum}"
             raise ProtocolError("CHECKSUM_MISMATCH", found, "ifChecksum")
@@ -189,13 +215,29 @@ class Reloading:
         finally:
             progress.cancel()
 
-    async def _switch(self, config: SchedulerConfig, source: Source, afresh: bool) -> str:
-        return await self._switch_to(config, source.name, ChangeRow(self._file, source.rm_id), afresh=afresh)
+    async def _switch(self, config: SchedulerConfig, source: Source, afresh: bool, window: Window | None) -> str:
+        after = None
+        if window is not None and config.checksum != self.config.checksum:
+            if not self._rows.are_kept:
+                raise ProtocolError("REFUSED", NO_JOURNAL, "confirmWithinSeconds")
+            if no_return := dead_end(self.config, config):
+                raise ProtocolError("CONFIG_REFUSED", no_return, "config")
+            after = window.row(self.config, self._change.rm_id, config.checksum)
+        return await self._switch_to(config, source.name, ChangeRow(self._file, source.rm_id), afresh=afresh, after=after)
 
-    async def _switch_to(self, config: SchedulerConfig, source: str, change: ChangeRow, *, afresh: bool = False) -> str:
+    async def _switch_to(
+        self,
+        config: SchedulerConfig,
+        source: str,
+        change: ChangeRow,
+        *,
+        afresh: bool = False,
+        after: UnconfirmedRow | None = None,
+    ) -> str:
         report, results = trio.open_memory_channel[str | Exception](1)
+        switch = _Switch(config, source, change, afresh, self.unconfirmed, after, report.send_nowait)
         # ``start`` returns when the task holds the lock: until then it is cancelled with its caller, from then on it is not.
-        await self._nursery.start(self._run_switch, _Switch(config, source, change, afresh, report.send_nowait))
+        await self._nursery.start(self._run_switch, switch)
         result = await results.receive()
         if isinstance(result, Exception):
             raise result
@@ -210,7 +252,7 @@ class Reloading:
     async def resume(self, config: SchedulerConfig, change: ChangeRow) -> None:
         """Finish a change that the daemon before this one has begun; one that is refused is logged and reported."""
         self._file = change.checksum
-        await self._reported(partial(self._switch_to, config, "journal", change), "journal")
+        await self._reported(partial(self._switch_to, config, "journal", change, after=self.unconfirmed), "journal")
 
     async def resume_file(self, config: SchedulerConfig, name: str) -> None:
         """Put the queue file into force if it was changed while no daemon ran; one that is refused is logged and reported."""
@@ -221,7 +263,36 @@ class Reloading:
     async def catch_up(self) -> None:
         """Put the configuration in force into force in partitions that have failed to apply it (DU-17)."""
         if self._partitions.are_behind(self.config):
-            await self._reported(partial(self._switch_to, self.config, "journal", self._change), "journal")
+            again = partial(self._switch_to, self.config, "journal", self._change, after=self.unconfirmed)
+            await self._reported(again, "journal")
+
+    # ---- confirmation
+
+    async def settled(self) -> None:
+        """Wait until no configuration awaits confirmation."""
+        while self.unconfirmed is not None:
+            await self.changed.park()
+
+    async def confirm(self, row: UnconfirmedRow) -> None:
+        """Keep the configuration that awaits confirmation.
+
+        Raises:
+            ProtocolError: it does so no more, because it was rolled back meanwhile.
+        """
+        async with self._switching:
+            if self.unconfirmed is not row:
+                raise ProtocolError("REFUSED", NOTHING_AWAITS)
+            self._rows.note_unconfirmed(None)
+            self.unconfirmed = None
+            self.changed.unpark_all()
+
+    async def roll_back(self, row: UnconfirmedRow) -> str:
+        """Put the configuration of before into force; returns its checksum.
+
+        Raises:
+            ProtocolError, trio.ClosedResourceError: as ``ReadConfig.apply``.
+        """
+        return await self._switch_to(row.config, "journal", ChangeRow(self._file, row.rm_id))
 
     async def _reported(self, apply: Callable[[], Awaitable[str]], source: str) -> None:
         """Log and report a refusal, if there is one."""
@@ -240,26 +311,40 @@ class Reloading:
 
     async def _apply(self, switch: _Switch) -> str:
         config = switch.config
+        if self.unconfirmed is not switch.before:
+            raise ProtocolError("REFUSED", "another change of the configuration came first", "config")
         if config.checksum == self.config.checksum and not self._partitions.are_behind(config):  # CF-53
             log_event(log, logging.INFO, "config_unchanged", source=switch.source, checksum=config.checksum)
             self._change = structs.replace(switch.change, rm_id=switch.change.rm_id or self._change.rm_id)
-            self._rows.note_change(self._change)
+            self._rows.end_switch(config, self._change)
+            self._await_confirmation(switch.after)
             return config.checksum
         before = set(self._partitions.inboxes)
         self._rows.begin_switch(config, switch.change)
+        if switch.after is not None:
+            self._rows.note_unconfirmed(switch.after)
         resuming = self._partitions.resuming
         objection = await self._partitions.switch(config, afresh=switch.afresh)
         if objection:
             self._rows.end_switch(self.config, self._change)
+            row = self.unconfirmed
+            self._await_confirmation(None if row is None or row.checksum != self.config.checksum else row)
             code = "UNAVAILABLE" if resuming or self._partitions.resuming else "CONFIG_REFUSED"
             raise ProtocolError(code, objection, "config")
         self._rows.end_switch(config, switch.change)
         self._log_applied(config, switch.source, before)
         self._put_in_force(config, switch.change)
+        self._await_confirmation(switch.after)
         if self._partitions.stopped:
             found = "\n".join(self._partitions.stopped.values())
             raise ProtocolError("INTERRUPTED", f"the configuration is in force, but for one part: {found}", "config")
         return config.checksum
+
+    def _await_confirmation(self, row: UnconfirmedRow | None) -> None:
+        """Note with the end of a change what awaits confirmation then."""
+        self._rows.note_unconfirmed(row)
+        self.unconfirmed = row
+        self.changed.unpark_all()
 
     def _put_in_force(self, config: SchedulerConfig, change: ChangeRow) -> None:
         before, sender = self.config.checksum, self._change.rm_id
@@ -284,22 +369,23 @@ class ReadConfig(NamedTuple):
 
     config: SchedulerConfig
     source: Source
-    switch: Callable[[SchedulerConfig, Source, bool], Awaitable[str]]
+    switch: Callable[[SchedulerConfig, Source, bool, Window | None], Awaitable[str]]
 
-    async def apply(self, *, afresh: bool = False) -> str:
+    async def apply(self, *, afresh: bool = False, window: Window | None = None) -> str:
         """Apply the configuration, or change nothing; returns the checksum of the configuration in force.
 
         A change under way is completed even if the caller is cancelled.
 
         Args:
             afresh: as in ``SwitchConfig``.
+            window: unless it is confirmed in it, the one before comes back; None: it stays.
 
         Raises:
             ProtocolError: the configuration cannot replace the one in force. With the code ``INTERRUPTED`` it has, but for a
                 partition that has failed to apply it, and is stopped.
             trio.ClosedResourceError: the daemon stops.
         """
-        return await self.switch(self.config, self.source, afresh)
+        return await self.switch(self.config, self.source, afresh, window)
 
 
 async def _log_progress(scope: trio.CancelScope, text: str, source: str) -> None:
@@ -362,7 +448,8 @@ class QueueFile:
         """
         if self._path is not None:
             changed = partial(self._on_changed, self._path, notifier, status)
-            self.watcher = ConfigWatcher(self._path, known, changed, lambda: self._reloading.refusal)
+            refusal, ready = lambda: self._reloading.refusal, self._reloading.settled
+            self.watcher = ConfigWatcher(self._path, known, changed, refusal, ready)
             await nursery.start(self.watcher.run, stopping, name="config watcher")
 
     async def _on_changed(self, path: Path, notifier: Notifier, status: Callable[[], str], text: str, is_asked: bool) -> None:
@@ -372,7 +459,7 @@ class QueueFile:
         try:
             await self._reloading.apply_file(text, str(path), is_asked=is_asked)
         except ProtocolError as error:  # logged
-            if error.code == "UNAVAILABLE":
+            if error.code in ("UNAVAILABLE", "AWAITS_CONFIRMATION"):
                 raise TryAgainError from None
         except trio.ClosedResourceError:
             pass  # the daemon stops

@@ -25,6 +25,7 @@ from ykactor.wire.si.codec import Encoding
 #: Keys begin with the name of the partition; there is none with an empty name.
 CONFIG, CHANGE, REGISTRATION = b'["","config"]', b'["","file"]', b'["","registration"]'
 SWITCH, SWITCH_CHANGE = b'["","switch"]', b'["","switch change"]'
+UNCONFIRMED = b'["","unconfirmed"]'
 EPOCHS, CLOCK = b'["","epochs"]', b'["","clock"]'
 #: How the keys of acts begin.
 _ACT = b'["","act",'
@@ -41,6 +42,30 @@ class ChangeRow(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
 
     checksum: str = ""
     rm_id: str = ""
+
+
+class UnconfirmedRow(Struct, frozen=True, forbid_unknown_fields=True):
+    """The way back from a configuration that awaits confirmation (CF-91); there is one from its transaction on until its end.
+
+    Attributes:
+        config: the configuration that it has replaced.
+        rm_id: the resource manager that had sent that one, as of ``ChangeRow``.
+        checksum: of the configuration that awaits confirmation.
+        who: the operator who has put it into force.
+        since_ns, until_ns: the Unix times at which the window begins and ends.
+        boot_id, until_boot_ns: its end by the clock of the machine since this boot (``Boot``).
+        event: the number of the newest event before.
+    """
+
+    config: SchedulerConfig
+    rm_id: str
+    checksum: str
+    who: str
+    since_ns: int
+    until_ns: int
+    boot_id: str
+    until_boot_ns: int
+    event: int
 
 
 class ClockRow(Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,6 +113,7 @@ _KINDS: dict[str | int, Any] = {
     "registration": RegistrationRow,
     "switch": SchedulerConfig,
     "switch change": ChangeRow,
+    "unconfirmed": UnconfirmedRow,
     "clock": ClockRow,
     "epochs": _EpochsByName,
     "act": Audited,
@@ -107,6 +133,11 @@ class DaemonRows:
 
     # ---- the configuration
 
+    @property
+    def are_kept(self) -> bool:
+        """True if there is a journal."""
+        return self._journal is not None
+
     def begin_switch(self, config: SchedulerConfig, change: ChangeRow) -> None:
         """The partitions are about to change to another configuration."""
         self._note(SWITCH, config)
@@ -115,13 +146,13 @@ class DaemonRows:
     def end_switch(self, in_force: SchedulerConfig, change: ChangeRow) -> None:
         """The partitions have changed to it, or none of them has and the change before it is still the last one."""
         self._note(CONFIG, in_force)
-        self.note_change(change)
+        self._note(CHANGE, change)
         self._note(SWITCH, None)
         self._note(SWITCH_CHANGE, None)
 
-    def note_change(self, change: ChangeRow) -> None:
-        """A change to the configuration that is in force already."""
-        self._note(CHANGE, change)
+    def note_unconfirmed(self, row: UnconfirmedRow | None) -> None:
+        """A configuration awaits confirmation, or none does."""
+        self._note(UNCONFIRMED, row)
 
     async def forget_partition(self, name: PartitionName) -> None:
         """A partition has ended with everything in it: one that is added later begins anew, whatever its name is.

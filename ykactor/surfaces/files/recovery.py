@@ -36,9 +36,11 @@ from ykactor.surfaces.files.daemon_rows import (
     REGISTRATION,
     SWITCH,
     SWITCH_CHANGE,
+    UNCONFIRMED,
     ChangeRow,
     ClockRow,
     RegistrationRow,
+    UnconfirmedRow,
     begun_acts,
     check,
     epochs_of,
@@ -89,6 +91,7 @@ class Recovered(Struct):
         since: of partitions that have no base of their own, the newest one in the history.
         change: the last change of the configuration, which has put ``config`` into force.
         unfinished: the change that was under way; None if there was none.
+        unconfirmed: the way back from a configuration that awaits confirmation; None if none does.
         registration: None if no resource manager was registered.
         epochs: of all that have registered.
         unanswered: requests that had an effect and were not answered.
@@ -104,6 +107,7 @@ class Recovered(Struct):
     since: dict[PartitionName, Since]
     change: ChangeRow
     unfinished: Unfinished | None
+    unconfirmed: UnconfirmedRow | None
     registration: RegistrationRow | None
     epochs: Epochs
     unanswered: list[Unanswered]
@@ -151,6 +155,7 @@ def recover(
         since={name: found.since for name, found in kept.items()},
         change=_change(own, CHANGE),
         unfinished=_unfinished(own),
+        unconfirmed=msgspec.json.decode(own[UNCONFIRMED], type=UnconfirmedRow) if UNCONFIRMED in own else None,
         registration=registration,
         epochs=epochs_of(own),
         unanswered=unanswered(own),

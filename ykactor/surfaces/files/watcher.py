@@ -94,6 +94,9 @@ class FileWatcher:
         """The reason for which the content that was delivered last was not applied; "" if it was."""
         return ""
 
+    async def ready(self) -> None:
+        """Wait until a content may be read and delivered."""
+
     # ---- watching
 
     @property
@@ -169,6 +172,7 @@ class FileWatcher:
             while True:
                 with trio.move_on_after(wait_s):
                     await self._triggers.receive()
+                await self.ready()
                 is_asked, self._is_asked = self._is_asked, False
                 async with self.turn:
                     is_done = await self._deliver_once(is_asked)
@@ -228,18 +232,28 @@ class ConfigWatcher(FileWatcher):
         known: the text that the caller has already read and applied.
         changed: applies a text, with ``is_asked`` of ``deliver``; raises as ``deliver``.
         refusal: the present one of the text.
+        ready: waits until a text may be applied.
     """
 
     def __init__(
-        self, path: Path, known: str, changed: Callable[[str, bool], Awaitable[None]], refusal: Callable[[], str] = str
+        self,
+        path: Path,
+        known: str,
+        changed: Callable[[str, bool], Awaitable[None]],
+        refusal: Callable[[], str] = str,
+        ready: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
     ) -> None:
         super().__init__("config", path, known.encode())
+        self._ready = ready
         self._changed = changed
         self._refusal = refusal
 
     @property
     def refusal(self) -> str:
         return self._refusal()
+
+    async def ready(self) -> None:
+        await self._ready()
 
     def read(self) -> bytes:
         return read_regular(self.path)

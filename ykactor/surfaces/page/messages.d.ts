@@ -12,6 +12,7 @@ export interface Snapshot {
     cycles?: Record<string, Record<string, number>>;
     resourceManager?: RegisteredResourceManager | null;
     standbys?: StandbysStatus;
+    unconfirmed?: UnconfirmedStatus;
 }
 
 export interface PartitionStatus {
@@ -197,6 +198,15 @@ export interface StandbyStatus {
     behind: number;
     behindSeconds: number;
     counts: boolean;
+}
+
+export interface UnconfirmedStatus {
+    checksum: string;
+    replaced: string;
+    who: string;
+    since: number;
+    until: number;
+    problem: string;
 }
 
 export interface Events {

@@ -14,7 +14,7 @@ from ykactor.actors.gateway import Point, Reached
 from ykactor.actors.health import Check, HealthChecks
 from ykactor.actors.journal import Stalled
 from ykactor.actors.partition import Standing
-from ykactor.core.inspection.process_status import Registration, StandbysStatus
+from ykactor.core.inspection.process_status import Registration, StandbysStatus, UnconfirmedStatus
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.states import PartitionState
 from ykactor.core.objects.registry import Registry
@@ -176,6 +176,11 @@ class Replica:
     def standbys_status(self) -> StandbysStatus | None:
         """The standbys of the daemon (``ReadGateway.standbys_status``)."""
         return None if self._process is None else self._process.standbys
+
+    @property
+    def unconfirmed(self) -> UnconfirmedStatus | None:
+        """The configuration of the daemon that awaits confirmation (``ReadGateway.unconfirmed``)."""
+        return None if self._process is None else self._process.unconfirmed
 
     def cycles_of(self, partition: PartitionName) -> dict[str, float]:
         """The durations of the cycles of the daemon (``TurnTimes.of_cycles``)."""

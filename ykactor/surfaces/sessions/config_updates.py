@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 import trio
 
+from ykactor.access.model import ANYBODY
 from ykactor.actors.gateway import Gateway, ReadConfig, turns_of
 from ykactor.actors.outbox import Outbox
-from ykactor.core.messages.acts import Act
+from ykactor.core.messages.acts import AN_OPERATOR, Act, Operator
+from ykactor.core.values.times import utc_text
 from ykactor.surfaces.admission.audit import CONFIGURATION, Audit
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.sessions.peer import error_response
@@ -87,6 +89,10 @@ class ConfigUpdates:
 
     async def _carry_out(self, update: _Update) -> None:
         request, outbox = update.request, update.outbox
+        if request.confirm_within_seconds is not None:
+            found = "found a window, expected none: only an operator can confirm a configuration"
+            raise ProtocolError("REFUSED", found, "confirmWithinSeconds")
+        await self._gateway.confirmation.settled()
         async with applying_update(self._gateway, self._audit, request, update.caller, outbox.rm_id) as checksum:
             for name in list(self._gateway.partitions):
                 await self._gateway.feed.published(name)
@@ -109,12 +115,22 @@ async def applying_update(
     Raises:
         ProtocolError: it is wrong or cannot replace the one in force.
     """
-    failure = "update of configuration failed"
+    failure, window = "update of configuration failed", None
+    if request.confirm_within_seconds is not None:
+        window = gateway.confirmation.window(operator_of(caller).name, request.confirm_within_seconds)
     async with reading_config(gateway, request.config, failure, request.if_checksum, rm_id) as config:
         caller.confirm()  # reading takes a while
         async with audit.acting(caller, Act.CONFIGURE, CONFIGURATION, gateway.config.checksum) as doing:
-            doing.after = await config.apply()
-        yield doing.after
+            checksum = await config.apply(window=window)
+            found = gateway.unconfirmed
+            doing.after = checksum if found is None else f"{checksum}, to be confirmed until {utc_text(found.until)}"
+        yield checksum
+
+
+def operator_of(caller: Caller) -> Operator:
+    """The operator that a caller is."""
+    who = caller.identity
+    return Operator(AN_OPERATOR if who is ANYBODY else who.name, tuple(sorted(who.queues or ())))
 
 
 @asynccontextmanager

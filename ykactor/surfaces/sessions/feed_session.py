@@ -291,7 +291,9 @@ class FeedSession:
         if view is not None:
             return shown
         manager, standbys = self._resource_manager(), self._standbys()
-        return structs.replace(shown, cycles=snapshot.cycles, resource_manager=manager, standbys=standbys)
+        unconfirmed = UNSET if self._gateway.unconfirmed is None else self._gateway.unconfirmed
+        known = structs.replace(shown, cycles=snapshot.cycles, resource_manager=manager)
+        return structs.replace(known, standbys=standbys, unconfirmed=unconfirmed)
 
     def _standbys(self) -> StandbysStatus | UnsetType:
         """The standbys of the daemon at present; ``UNSET`` if there can be none."""

@@ -14,11 +14,10 @@ from contextlib import suppress
 import trio
 from msgspec import Struct, structs
 
-from ykactor.access.model import ANYBODY
 from ykactor.actors.commands import Administer, Intake
 from ykactor.actors.gateway import Gateway, turns_of
 from ykactor.actors.pauses import drive, pause
-from ykactor.core.messages.acts import AN_OPERATOR, Act, HoldQueue, MoveApplication, Operator, OperatorAct, full_path
+from ykactor.core.messages.acts import Act, HoldQueue, MoveApplication, Operator, OperatorAct, full_path
 from ykactor.core.messages.kinds import NodeAction
 from ykactor.core.messages.submissions import RefuseEntry, Submission, UpdateNode
 from ykactor.core.objects.acts import EFFECTS, hold_text, state_of
@@ -30,7 +29,7 @@ from ykactor.core.values.parts import PART_MAX, Steps, in_parts
 from ykactor.core.values.words import some
 from ykactor.surfaces.admission.audit import CONFIGURATION, REGISTERED, Audit
 from ykactor.surfaces.admission.caller import Caller
-from ykactor.surfaces.sessions.config_updates import ConfigUpdates, applying_update
+from ykactor.surfaces.sessions.config_updates import ConfigUpdates, applying_update, operator_of
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.peer import Peer, error_response, read_request
 from ykactor.surfaces.sessions.pending import Pending, interrupted, unavailable_when_closed
@@ -146,9 +145,15 @@ class OperatorRequests:
                 await self._drain(request)
             case si.UpdateConfigurationRequest():
                 async with applying_update(self._gateway, self._audit, request, self._caller) as checksum:
-                    return si.Ack(id=request.id, checksum=checksum)
+                    found = self._gateway.unconfirmed
+                    return si.Ack(id=request.id, checksum=checksum, until=0 if found is None else found.until)
             case si.ReloadConfiguration():
                 return si.Ack(id=request.id, checksum=await self._reload())
+            case si.ConfirmConfiguration():
+                return si.Ack(id=request.id, checksum=await self._confirm(request))
+            case si.RollBackConfiguration():
+                checksum, remains = await self._roll_back()
+                return si.Ack(id=request.id, checksum=checksum, remains=remains)
             case si.ReleaseResourceManager():
                 await self._release(request)
             case si.ExpectNoAllocations():
@@ -161,7 +166,7 @@ class OperatorRequests:
 
     async def _act(self, request: si.OperatorAct) -> bool:
         """Returns whether what it cancels waits for the resource manager."""
-        named, wanted = acts.operation(request, self._operator())
+        named, wanted = acts.operation(request, operator_of(self._caller))
         name = requests.running(named, self._gateway.partitions)
         act, target = acts.act_of(request), wanted.target
         before = self._look(name, wanted)
@@ -175,15 +180,11 @@ class OperatorRequests:
 
     async def _expect_none(self, request: si.ExpectNoAllocations) -> None:
         name = requests.running(requests.partition_named(request.partition_name), self._gateway.partitions)
-        search = tasks_named(self._gateway.registry(name), frozenset(request.allocation_keys), self._operator())
+        search = tasks_named(self._gateway.registry(name), frozenset(request.allocation_keys), operator_of(self._caller))
         found = await drive(search)
         if found:
             are = "is a task" if len(found) == 1 else "are tasks"
             raise ProtocolError("REFUSED", f"{some(found)} {are}", "allocationKeys")
-
-    def _operator(self) -> Operator:
-        who = self._caller.identity
-        return Operator(AN_OPERATOR if who is ANYBODY else who.name, tuple(sorted(who.queues or ())))
 
     def _look(self, name: PartitionName, wanted: OperatorAct) -> str:
         """The present state of the target; empty if it is not there, or the partition was removed."""
@@ -241,6 +242,22 @@ class OperatorRequests:
             async with self._audit.acting(self._caller, Act.CONFIGURE, CONFIGURATION, before) as doing:
                 doing.after = await self._gateway.reload_file()
                 return doing.after
+
+    async def _confirm(self, request: si.ConfirmConfiguration) -> str:
+        before = self._gateway.config.checksum
+        if self._gateway.unconfirmed is None:  # which may be right, and then nothing was done
+            return await self._gateway.confirmation.confirm(request.if_checksum)
+        async with self._audit.acting(self._caller, Act.CONFIGURE, CONFIGURATION, before) as doing:
+            checksum = await self._gateway.confirmation.confirm(request.if_checksum)
+            doing.after = f"{checksum}, confirmed"
+            return checksum
+
+    async def _roll_back(self) -> tuple[str, list[str]]:
+        before = self._gateway.config.checksum
+        with unavailable_when_closed("the partitions do"):
+            async with self._audit.acting(self._caller, Act.CONFIGURE, CONFIGURATION, before) as doing:
+                doing.after, remains = await self._gateway.confirmation.roll_back()
+                return doing.after, remains
 
     # ---- the registration
 

@@ -316,6 +316,7 @@ def _process(gateway: ReadGateway) -> Process:
         None if stalled is None else (stalled.since_ns, stalled.reason),
         [(check.name, check.description, check.problem) for check in gateway.health.surroundings()],
         gateway.standbys_status,
+        gateway.unconfirmed,
     )
 
 

@@ -54,7 +54,7 @@ def command(daemon: Destination) -> None:
 
     The bar of a queue shows how much it uses of its quota, or of the cluster if it has none, and where its guarantee is; of the
     resource of which it uses the largest part. If there are more queues than lines, the busiest are shown. A first line says if
-    the resource manager is away, and the next ones tell of standbys.
+    the resource manager is away, and the next ones tell of a configuration that awaits confirmation, and of standbys.
     """
     if not has_terminal():
         raise Refused("found no terminal, expected one: use ykactor queues --watch without one")
@@ -110,10 +110,18 @@ async def _refresh(live: Live, url: str, take: Take[si.Snapshot]) -> None:
 def frame(snapshot: si.Snapshot, height: int) -> list[str]:
     """The state on so many lines; each partition gets as many as the others."""
     away = absence_of(snapshot)
-    notices = [*([click.style(printable(away), fg="red")] if away else []), *_of_standbys(snapshot)]
+    notices = [*([click.style(printable(away), fg="red")] if away else []), *_of_unconfirmed(snapshot), *_of_standbys(snapshot)]
     share = (height - len(notices)) // max(1, len(snapshot.partitions))
     parts = (line for state in snapshot.partitions for line in _of_partition(state, snapshot.cycles, share))
     return [*notices, *parts][:height]
+
+
+def _of_unconfirmed(snapshot: si.Snapshot) -> Iterator[str]:
+    """The configuration that awaits confirmation, and why the one before could not come back."""
+    if snapshot.unconfirmed is not UNSET:
+        yield click.style(printable(str(snapshot.unconfirmed)), fg="yellow")
+        if snapshot.unconfirmed.problem:
+            yield click.style(printable(f"it could not: {snapshot.unconfirmed.problem}"), fg="red")
 
 
 def _of_standbys(snapshot: si.Snapshot) -> Iterator[str]:

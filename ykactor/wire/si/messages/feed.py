@@ -6,7 +6,7 @@ from msgspec import UNSET, UnsetType
 
 from ykactor.core.inspection.explanation import AskExplanation
 from ykactor.core.inspection.partition_status import PartitionStatus
-from ykactor.core.inspection.process_status import StandbysStatus
+from ykactor.core.inspection.process_status import StandbysStatus, UnconfirmedStatus
 from ykactor.wire.si.messages.base import Int64, Message, NotNegative, Part
 from ykactor.wire.si.messages.responses import ErrorResponse, JournalStatus
 
@@ -169,6 +169,7 @@ class Snapshot(Message, frozen=True, kw_only=True):
         cycles: for each partition ``count``, since the daemon was started, ``lastSeconds``, ``meanSeconds`` and ``maxSeconds``.
         resource_manager: null if none is registered; left out for a limited reader.
         standbys: those of the daemon (DU-20); left out for a limited reader, and without a journal.
+        unconfirmed: the configuration that awaits confirmation (CF-91); left out for a limited reader, and if none does.
     """
 
     sequence: int
@@ -180,6 +181,7 @@ class Snapshot(Message, frozen=True, kw_only=True):
     cycles: Mapping[str, Mapping[str, int | float]] = {}
     resource_manager: RegisteredResourceManager | UnsetType | None = UNSET
     standbys: StandbysStatus | UnsetType = UNSET
+    unconfirmed: UnconfirmedStatus | UnsetType = UNSET
 
 
 class Events(Message, frozen=True, kw_only=True):

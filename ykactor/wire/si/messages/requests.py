@@ -173,9 +173,12 @@ class AllocationRequest(_Request, frozen=True, kw_only=True):
 
 
 class UpdateConfigurationRequest(_Request, frozen=True, kw_only=True):
+    """``confirm_within_seconds`` is for operators: unless it is confirmed in time, the one of before comes back (CF-91)."""
+
     config: str = ""
     extra_config: Mapping[str, str] = {}
     if_checksum: str = ""
+    confirm_within_seconds: float | None = None
 
 
 class TerminateApplication(_Request, frozen=True, kw_only=True):
@@ -277,6 +280,19 @@ class ReloadConfiguration(_Request, frozen=True, kw_only=True):
     """Read the queue file that the daemon watches again now, and put it into force."""
 
 
+class ConfirmConfiguration(_Request, frozen=True, kw_only=True):
+    """Keep the configuration that awaits confirmation (CF-91); with ``if_checksum`` only if it is this one.
+
+    With ``if_checksum`` nothing is wrong if this configuration is in force and awaits no confirmation.
+    """
+
+    if_checksum: str = ""
+
+
+class RollBackConfiguration(_Request, frozen=True, kw_only=True):
+    """Put the configuration back into force that was there before the one that awaits confirmation."""
+
+
 class ReleaseResourceManager(_Request, frozen=True, kw_only=True):
     """End the registration of the resource manager ``rm_id``, as its own ``DeregisterResourceManagerRequest`` does.
 
@@ -291,5 +307,12 @@ class ReleaseResourceManager(_Request, frozen=True, kw_only=True):
 OperatorAct = TerminateApplication | MoveApplication | HoldApplication | HoldQueue | CancelAllocation | SetPriority
 #: Of a ``NodeRequest`` it has DRAIN_NODE and DRAIN_TO_SCHEDULABLE.
 OperatorRequest = (
-    OperatorAct | ExpectNoAllocations | NodeRequest | UpdateConfigurationRequest | ReloadConfiguration | ReleaseResourceManager
+    OperatorAct
+    | ExpectNoAllocations
+    | NodeRequest
+    | UpdateConfigurationRequest
+    | ReloadConfiguration
+    | ConfirmConfiguration
+    | RollBackConfiguration
+    | ReleaseResourceManager
 )

@@ -143,6 +143,8 @@ class Ack(_Response, frozen=True, kw_only=True):
         releasing: what an operator has cancelled goes on until the resource manager has confirmed its release (OP-10).
         term: of a registration, or to an operator: the present term of the daemon (EV-55). The numbers of messages belong to it
             from here on, and those of turns.
+        until: the Unix time in ns at which the configuration of before comes back, unless this one is confirmed; 0: it stays.
+        remains: sentences about what a configuration that was rolled back has done, and what stays.
         turns: of each partition that has carried it out, the number of the turn in which it had; who reads with these reads
             what the request has changed, also at a replica (DU-24).
     """
@@ -151,6 +153,8 @@ class Ack(_Response, frozen=True, kw_only=True):
     checksum: str = ""
     releasing: bool = False
     term: str = ""
+    until: int = 0
+    remains: Sequence[str] = []
     turns: Mapping[str, int] = {}
 
 
