@@ -194,6 +194,7 @@ class Askers:
             standing=lambda _: Standing(PartitionState.ACTIVE, 0),
             registration=None,
             standbys_status=None,
+            unconfirmed=None,
             health=SimpleNamespace(problems=list, surroundings=list),
             terms=Terms.first(),
             started_ns=0,

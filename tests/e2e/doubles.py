@@ -124,8 +124,24 @@ class FakeConfig:
         self._daemon = daemon
         self._text = text
 
-    async def apply(self, *, afresh: bool = False) -> str:
+    async def apply(self, *, afresh: bool = False, window: None = None) -> str:
         return await self._daemon.apply_config(self._text)
+
+
+class NoConfirmation:
+    """The confirmation of a daemon in which no configuration ever awaits one."""
+
+    def window(self, who: str, seconds: float) -> None:
+        raise ProtocolError("REFUSED", "no window")
+
+    async def settled(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def confirm(self, if_checksum: str) -> str:
+        raise ProtocolError("REFUSED", "nothing awaits confirmation")
+
+    async def roll_back(self) -> tuple[str, list[str]]:
+        raise ProtocolError("REFUSED", "nothing awaits confirmation")
 
 
 class FakeDaemon:
@@ -150,7 +166,8 @@ class FakeDaemon:
         self.turns_before: dict[str, int] = {}
         self.is_switching = False
         self.changed = trio.lowlevel.ParkingLot()
-        self.standbys = None
+        self.standbys = self.unconfirmed = None
+        self.confirmation = NoConfirmation()
         self.begun = trio.Event()
         self.begun.set()
         self.configs: list[str] = []

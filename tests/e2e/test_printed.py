@@ -96,6 +96,8 @@ class World:
             "config": here,
             "config plan": (convertible, "--on", state),
             "config apply": (queues, *here),
+            "config confirm": here,
+            "config rollback": here,
             "health": here,
             "stats": here,
             "top": here,

@@ -83,9 +83,7 @@ class World:
         rng, key = self.rng, f"t{len(self.asks)}"
         tags = {"ykactor.io/node-selector": rng.choice(("zone=a", "zone=b, !slow"))} if rng.random() < 0.2 else {}
         wants = {"vcore": STEP * rng.randint(1, 4)} | ({"gpu": rng.randint(1, 2)} if rng.random() < 0.2 else {})
-        ask = si.Allocation(
-            key, owner, resource_per_alloc=wants, priority=rng.choice((0, 0, 1)), allocation_tags=tags
-        )
+        ask = si.Allocation(key, owner, resource_per_alloc=wants, priority=rng.choice((0, 0, 1)), allocation_tags=tags)
         self.asks[key] = ask
         return ask
 
