@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import os
-import sys
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 import click
 import msgspec
 from msgspec import structs
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import Progress
 
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
-from ykactor.core.values.printable import printable
 from ykactor.sim.simulator import Observe, Outcome, simulate, simulate_with_actors
 from ykactor.sim.summary import Summary, print_report, wide_console
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.cli.options import EXISTING_FILE, reserves_nodes, text_or_json
-from ykactor.surfaces.cli.terminal import JsonFile, indented, say, say_lines
+from ykactor.surfaces.cli.comparing import OUTPUT_FILE, Comparing, compare
+from ykactor.surfaces.cli.options import EXISTING_FILE, grouped, reserves_nodes, text_or_json
+from ykactor.surfaces.cli.queue_files import NoTextError
+from ykactor.surfaces.cli.terminal import JsonFile, indented, progress_of, say, say_lines
 from ykactor.wire.decision_log import decision_log
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.queuefile.load import load as load_config
@@ -51,6 +47,24 @@ _OUTPUT = JsonFile("wb", lazy=False)
     is_flag=True,
     help="Look at delays only when something else happens, as recorded scenarios expect it (`wakes: false` in a scenario).",
 )
+@grouped(
+    "comparing",
+    Comparing,
+    click.option(
+        "--compare",
+        "base",
+        metavar="BASE.yaml",
+        type=EXISTING_FILE,
+        help="Run the scenario with this queue file too, and print what is different with the other one.",
+    ),
+    click.option(
+        "--json",
+        "json_file",
+        metavar="FILE",
+        type=OUTPUT_FILE,
+        help="With --compare: write the comparison to this file, as JSON.",
+    ),
+)
 @click.option("--schema", is_flag=True, help="Print the JSON schema of scenario files, for editors, and run nothing.")
 def command(
     scenario: Path | None,
@@ -60,25 +74,35 @@ def command(
     output: str,
     actors: bool,
     no_wakes: bool,
+    comparing: Comparing,
     schema: bool,
 ) -> None:
     """Run the SCENARIO file on a virtual clock.
 
     The file is YAML, JSON or JSON Lines. Prints a summary: what was placed, what is pending and why, utilisation and waiting
     times. Messages of the scenario that were refused are printed on standard error.
+
+    With --compare both configurations run, each in a process of its own, and a comparison is printed: waits, slowdown, use,
+    preemption, and what queues had less and more than they were entitled to.
     """
     if schema:
         say_lines(schema_text().removesuffix("\n"))
         return
     if scenario is None:
         raise click.UsageError("Missing argument 'SCENARIO'.")
-    with exit_codes.ending(ScenarioError, ConfigError):
+    of_one_run = {"--decisions": decisions, "--final": final, "--actors": actors}
+    comparing.check([name for name, value in of_one_run.items() if value])
+    with exit_codes.ending(ScenarioError, ConfigError, NoTextError):
         loaded = load(scenario, config)
+        loaded = structs.replace(loaded, wakes=loaded.wakes and not no_wakes)
         load_config(loaded.config, loaded.config_file or f"{scenario}: config")  # so that its mistakes name the file
         for warning in unit_warnings(scenario, loaded):
             say(f"warning: {warning}", err=True)
+        if comparing.base is not None:
+            compare(scenario, loaded, comparing, as_json=output == "json")
+            return
         observer = _Observer(decisions)
-        outcome = _run(structs.replace(loaded, wakes=loaded.wakes and not no_wakes), observer.observe, actors=actors)
+        outcome = _run(loaded, observer.observe, actors=actors)
     for refusal in outcome.refused:
         say(f"refused: {refusal}", err=True)
     if final is not None:
@@ -106,12 +130,9 @@ class _Observer:
 
 
 def _run(scenario: Scenario, observe: Observe, *, actors: bool) -> Outcome:
-    run = partial(simulate_with_actors if actors else simulate, observe=observe, reserves=reserves_nodes(os.environ))
-    if not sys.stderr.isatty():
-        return run(scenario)
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(escape(printable(scenario.name or "simulating")), total=1.0)
-        return run(scenario, progress=lambda share: bar.update(task, completed=share))
+    run = simulate_with_actors if actors else simulate
+    with progress_of(scenario.name or "simulating") as progress:
+        return run(scenario, observe, progress, reserves=reserves_nodes(os.environ))
 
 
 def _print_summary(name: str, summary: Summary, outcome: Outcome, *, as_json: bool) -> None:

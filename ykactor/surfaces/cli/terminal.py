@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -50,6 +51,22 @@ def write(lines: Iterable[str]) -> None:
         text = "".join(part if _STYLE.fullmatch(part) else printable_lines(part) for part in _STYLE.split(text))
     if text:
         click.echo(text)
+
+
+@contextmanager
+def progress_of(name: str) -> Iterator[Callable[[float], None]]:
+    """A bar on standard error, if that is a terminal; it is told what part of the work is done, 0 to 1."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.console import Console  # takes 0.1 s to load, which most commands do without
+    from rich.markup import escape
+    from rich.progress import Progress
+
+    # No thread draws it: work may be done in forks of this process.
+    with Progress(console=Console(stderr=True), transient=True, auto_refresh=False) as bar:
+        task = bar.add_task(escape(printable(name)), total=1.0)
+        yield lambda done: bar.update(task, completed=done, refresh=True)
 
 
 class JsonFile(click.File):

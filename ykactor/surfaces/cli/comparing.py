@@ -1,0 +1,89 @@
+"""``ykactor simulate --compare``: runs a scenario with two configurations, each in its own process, and compares the runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import click
+import msgspec
+from msgspec import Struct, structs, to_builtins
+
+from ykactor.sim import trial
+from ykactor.sim.comparison import Comparison, Names
+from ykactor.sim.comparison import compare as compared
+from ykactor.sim.trial import RunReport
+from ykactor.surfaces.cli.options import reserves_nodes
+from ykactor.surfaces.cli.processes import Progress, Work, results
+from ykactor.surfaces.cli.queue_files import read_once
+from ykactor.surfaces.cli.report import text
+from ykactor.surfaces.cli.terminal import indented, progress_of, say, say_lines, write
+from ykactor.surfaces.files.regular import whole_file
+from ykactor.wire.queuefile.load import load as load_config
+from ykactor.wire.scenario import Scenario
+from ykactor.wire.si import messages as si
+
+OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+class Comparing(Struct, frozen=True):
+    """The options of a comparison.
+
+    Attributes:
+        base: the queue file to compare with; None: there is nothing to compare.
+        json_file: where to write the comparison.
+    """
+
+    base: Path | None
+    json_file: Path | None
+
+    def check(self, of_one_run: list[str]) -> None:
+        """Refuse options of a comparison without one, and those of one run with it."""
+        if self.base is None and self.json_file is not None:
+            raise click.UsageError("--json needs --compare BASE.yaml")
+        if self.base is not None and of_one_run:
+            raise click.UsageError(f"{of_one_run[0]} is of one run: it cannot be used with --compare")
+
+
+def compare(file: Path, scenario: Scenario, comparing: Comparing, *, as_json: bool) -> None:
+    """Run a scenario with its configuration and with that of the base; print the comparison, and write it where it is wanted.
+
+    Raises:
+        ConfigError, NoTextError: the base is no valid queue file.
+        OSError: a file cannot be written.
+    """
+    assert comparing.base is not None
+    name = str(comparing.base)
+    base = structs.replace(scenario, config=read_once(name), config_file=name)
+    load_config(base.config, name)
+    if any(isinstance(message.request, si.UpdateConfigurationRequest) for message in scenario.messages):
+        say("warning: the scenario puts other configurations into force: both runs get them", err=True)
+    names = Names(scenario.name, name, scenario.config_file or f"{file}: config")
+    with ExitStack() as files:
+        write_json = files.enter_context(whole_file(comparing.json_file)) if comparing.json_file else None
+        comparison = _compared(names, [base, scenario])
+        document = indented(to_builtins(comparison))
+        if write_json is not None:
+            write_json(document.encode() + b"\n")
+    for run, refusals in comparison.refused.items():
+        for refusal in refusals:
+            say(f"refused ({run}): {refusal}", err=True)
+    if as_json:
+        say_lines(document)
+    else:
+        write(text.lines(comparison))
+
+
+def _compared(names: Names, scenarios: Sequence[Scenario]) -> Comparison:
+    works = [Work(name, partial(_run, scenario)) for name, scenario in zip((names.base, names.other), scenarios, strict=True)]
+    with progress_of(names.scenario or "comparing") as progress:
+        base, other = [msgspec.msgpack.decode(result, type=RunReport) for result in results(works, progress)]
+    return compared(names, [base], [other])
+
+
+def _run(scenario: Scenario, progress: Progress) -> bytes:
+    """One run in its process."""
+    return msgspec.msgpack.encode(trial.run(scenario, progress, reserves=reserves_nodes(os.environ)))

@@ -1,0 +1,1 @@
+"""The forms in which ``ykactor simulate --compare`` shows a comparison."""

@@ -1,0 +1,120 @@
+"""A comparison as tables of text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from ykactor.core.values.printable import printable
+from ykactor.core.values.words import plural
+from ykactor.sim.comparison import Applications, Compared, Comparison, Moved
+from ykactor.sim.trial import Group
+from ykactor.surfaces.cli.cells import NONE, number
+from ykactor.surfaces.cli.report.figures import Line, Text, change_text, count, headline, percent, seconds
+from ykactor.surfaces.cli.views.listing import Column, Row, field, table
+
+#: The rows of a table; JSON has all.
+ROWS_MAX = 10
+
+_HEADLINE = [
+    Column("", field("name")),
+    *(Column(name.upper(), field(name), is_number=True) for name in ("base", "other", "change")),
+    Column("MOST LOST", field("lost")),
+    Column("MOST WON", field("won")),
+]
+#: By column, the figure of a group and its text.
+_FIGURES: dict[str, tuple[Callable[[Group[Compared]], Compared | None], Text]] = {
+    "ASKS": (lambda group: group.asks, count),
+    "WAIT MEAN": (lambda group: group.wait_seconds.mean, seconds),
+    "P50": (lambda group: group.wait_seconds.p50, seconds),
+    "P95": (lambda group: group.wait_seconds.p95, seconds),
+    "MAX": (lambda group: group.wait_seconds.max, seconds),
+    "SLOWDOWN P95": (lambda group: group.slowdown.p95, number),
+    "USED": (lambda group: group.used_percent.get("vcore"), percent),
+    "PREEMPTED": (lambda group: group.preempted, count),
+}
+_GROUPS = [Column("NAME", field("name")), *(Column(name, field(name), is_number=True) for name in _FIGURES)]
+_APPLICATIONS = [
+    Column("APPLICATION", field("name")),
+    *(Column(name.upper(), field(name), is_number=True) for name in ("base", "other", "change")),
+]
+
+
+def lines(comparison: Comparison) -> Iterator[str]:
+    """The lines of a comparison."""
+    yield printable(f"{comparison.name}: {comparison.base} (base) and {comparison.other} (other)")
+    if comparison.jitter:
+        yield f"{plural(comparison.jitter, 'more run')} of each with other arrivals: values have ranges"
+    yield ""
+    yield from table(_HEADLINE, [_headline_row(line) for line in headline(comparison)])
+    report = comparison.report
+    for title, groups in (
+        ("queue", report.queues),
+        ("user", report.users),
+        ("group", report.groups),
+        ("priority", report.priorities),
+    ):
+        yield from _group_lines(title, groups)
+    yield from _application_lines(comparison.applications)
+
+
+def _headline_row(line: Line) -> Row:
+    return {
+        "name": line.name,
+        "base": line.base,
+        "other": line.other,
+        "change": line.change,
+        "lost": line.extreme(1),
+        "won": line.extreme(-1),
+    }
+
+
+def _group_lines(title: str, groups: Mapping[str, Group[Compared]]) -> Iterator[str]:
+    """A table of those whose mean wait changes most, in the order of their names; nothing if there is only one of its kind."""
+    if len(groups) < 2:
+        return
+    ranked = sorted(groups, key=lambda name: -abs(groups[name].wait_seconds.mean.change or 0))[:ROWS_MAX]
+    rows = [_group_row(name, groups[name]) for name in groups if name in set(ranked)]
+    yield ""
+    yield f"By {title}, base -> other where they differ{_more(len(groups) - len(rows))}:"
+    yield from table(_GROUPS, rows)
+
+
+def _group_row(name: str, group: Group[Compared]) -> Row:
+    return {"name": name or NONE, **{column: _both(of(group), text) for column, (of, text) in _FIGURES.items()}}
+
+
+def _both(figure: Compared | None, text: Text) -> str:
+    """``4s -> 3s``, or one text if they are the same."""
+    if figure is None:
+        return NONE
+    base, other = [NONE if value is None else text(value) for value in (figure.base, figure.other)]
+    return base if base == other else f"{base} -> {other}"
+
+
+def _application_lines(applications: Applications) -> Iterator[str]:
+    yield ""
+    longer = f"{applications.longer} of {plural(applications.paired, 'application')} wait longer"
+    only = {"base": applications.only_base, "other": applications.only_other}
+    unpaired = [f"{number} only with {name}" for name, number in only.items() if number]
+    yield ", ".join([longer, f"{applications.shorter} less long", *unpaired])
+    for title, moved, all_of_them in (
+        ("Lost most", applications.losses, applications.longer),
+        ("Won most", applications.gains, applications.shorter),
+    ):
+        if moved:
+            yield f"{title}, mean wait of a task{_more(all_of_them - len(moved))}:"
+            yield from table(_APPLICATIONS, [_application_row(application) for application in moved])
+
+
+def _application_row(moved: Moved) -> Row:
+    change = Compared(moved.base_seconds, moved.other_seconds, moved.change_seconds)
+    return {
+        "name": moved.application_id,
+        "base": seconds(moved.base_seconds),
+        "other": seconds(moved.other_seconds),
+        "change": change_text(change, seconds),
+    }
+
+
+def _more(number_left: int) -> str:
+    return f" ({number_left} more: -o json has all)" if number_left > 0 else ""
