@@ -31,20 +31,37 @@ def convert(tmp_path: Path, *tasks: str) -> list[dict[str, Any]]:
 
 
 def test_nodes_are_in_base_units(tmp_path: Path) -> None:
-    """vcore in thousandths, memory in bytes, GPUs in thousandths; a node without GPUs offers none."""
+    """vcore in thousandths, memory in bytes, GPUs whole and in thousandths; a node without GPUs offers none, and has no model."""
     _, nodes, *_ = convert(tmp_path)
     assert nodes["type"] == "NodeRequest"
     assert [node["schedulableResource"] for node in nodes["nodes"]] == [
         {"vcore": 32000, "memory": 2**30},
-        {"vcore": 96000, "memory": 2**31, "gpu-milli": 8000},
+        {"vcore": 96000, "memory": 2**31, "gpu": 8, "gpu-milli": 8000},
     ]
+    assert [node.get("attributes") for node in nodes["nodes"]] == [None, {"gpu-model": "G2"}]
 
 
-@pytest.mark.parametrize(("num_gpu", "gpu_milli", "expected"), [(0, 0, None), (1, 460, 460), (1, 1000, 1000), (4, 1000, 4000)])
-def test_gpu_share(tmp_path: Path, num_gpu: int, gpu_milli: int, expected: int | None) -> None:
+@pytest.mark.parametrize(
+    ("num_gpu", "gpu_milli", "expected"),
+    [
+        (0, 0, {}),
+        (1, 460, {"gpu-milli": 460}),
+        (1, 1000, {"gpu": 1, "gpu-milli": 1000}),
+        (4, 1000, {"gpu": 4, "gpu-milli": 4000}),
+    ],
+)
+def test_gpu_share(tmp_path: Path, num_gpu: int, gpu_milli: int, expected: dict[str, int]) -> None:
     """One GPU may be shared in thousandths; several are whole ones."""
     lines = convert(tmp_path, f"t,1000,512,{num_gpu},{gpu_milli},,LS,Running,5,9,5")
-    assert lines[3]["allocations"][0]["resourcePerAlloc"].get("gpu-milli") == expected
+    assert lines[3]["allocations"][0]["resourcePerAlloc"] == {"vcore": 1000, "memory": 2**29} | expected
+
+
+def test_a_task_selects_the_models_that_it_accepts(tmp_path: Path) -> None:
+    """Of two nodes only one has a model that it names."""
+    convert(tmp_path, "t,1000,512,1,460,G2|P100,LS,Running,5,9,5", "u,1000,512,0,0,P100,LS,Running,5,9,5")
+    scenario = openb_scenario(read_nodes(tmp_path / "nodes.csv"), read_tasks(tmp_path / "tasks.csv"))
+    placed = {fact.ask.allocation_key: fact.node_id for fact in simulate(scenario).facts if isinstance(fact, Allocated)}
+    assert placed == {"t": "n1"}
 
 
 def test_a_task_is_an_application_with_one_ask(tmp_path: Path) -> None:
@@ -87,6 +104,7 @@ def test_guarantees_are_shares_of_the_cluster(tmp_path: Path) -> None:
     assert leaves["ls"]["resources"]["guaranteed"] == {
         "vcore": "76800m",
         "memory": str(3 * 2**30 * 60 // 100),
+        "gpu": "4",
         "gpu-milli": "4800",
     }
     assert "resources" not in leaves["be"]
@@ -100,6 +118,7 @@ def test_guarantees_are_shares_of_the_cluster(tmp_path: Path) -> None:
         (f"t,{'9' * 5000},512,0,0,,LS,Running,5,9,5", "cpu_milli: found '" + "9" * 60 + "', expected a whole number of up to 12"),
         (f"{'t' * 200_000},1000,512,0,0,,LS,Running,5,9,5", "tasks.csv:3: not CSV: field larger than"),
         ("t,1000,512,1,1200,,LS,Running,5,9,5", "tasks.csv:3: column gpu_milli: found '1200', expected 1 to 1000"),
+        ("t,1000,512,1,100,G2|,LS,Running,5,9,5", "tasks.csv:3: column gpu_spec: found 'G2|', expected up to 63 letters"),
         ("t,1000,512,0,0,,Gold,Running,5,9,5", "tasks.csv:3: column qos: found 'Gold', expected one of LS"),
         ("t,1000,512,0,0,,LS,Running,5,4,5", "tasks.csv:3: column deletion_time: found '4', expected at least"),
         ("t,1000,512,0,0,,LS,Running,5,8,9", "tasks.csv:3: column deletion_time: found '8', expected at least"),

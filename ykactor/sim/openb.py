@@ -2,20 +2,22 @@
 
 The input is two CSV files, the output a ``Scenario``. How the trace is read:
 
-- A node offers ``vcore`` (thousandths), ``memory`` (bytes) and, if it has GPUs, ``gpu-milli``: thousandths of a GPU,
-  because more than a third of the tasks ask for a fraction of one. A task with ``num_gpu`` 1 uses ``gpu_milli``, a task with n
-  GPUs uses n * 1000. The amount is per node and not per device: four half free devices count as two free ones, so the
-  scheduler may place a task that no device of the node has room for.
+- A node offers ``vcore`` (thousandths), ``memory`` (bytes) and, if it has n GPUs, n ``gpu`` and 1000 n ``gpu-milli``: more than a
+  third of the tasks ask for a fraction of one. A task of n whole GPUs wants n ``gpu`` and 1000 n ``gpu-milli``, a task with a
+  fraction only that. Both are amounts of a node and not of a device: four half free devices count as two free ones, so the
+  scheduler may place a task that no device of the node has room for; the summary of ``simulate`` counts these.
 - A task is an application with one ask. The trace has no jobs, and grouping tasks by a guess would add an order between
   them that was not recorded. The allocation key and the application ID are the task's name.
 - A task arrives at ``creation_time``. Once placed it runs as long as it did in the trace, from ``scheduled_time`` to
   ``deletion_time``, so that it ends later if it waits longer. A task without ``scheduled_time`` was never placed there: it runs
   from ``creation_time`` to ``deletion_time``. The shortest run is 1 s, the resolution of the trace. ``pod_phase`` is not used.
-- ``model`` and ``gpu_spec`` (the GPU models that a task accepts) are not used either.
+- ``model`` is an attribute of the node. A task with a ``gpu_spec``, models with ``|`` between them, selects nodes that have one
+  of them.
 - The quality of service selects the queue (``QUEUES``).
 """
 
 import csv
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -23,19 +25,26 @@ from typing import NoReturn
 import yaml
 from msgspec import Struct
 
+from ykactor.core.values import selector
 from ykactor.sim.traces import TraceError
 from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.si import messages as si
 
-GPU = "gpu-milli"
+#: Whole devices, and thousandths of any.
+GPU, GPU_MILLI = "gpu", "gpu-milli"
+#: The attribute of a node with the model of its GPUs.
+MODEL = "gpu-model"
 #: So that memory in bytes has 64 bits.
 DIGITS_MAX = 12
+#: The values of an attribute that a selector can name.
+_VALUE, _VALUE_FORM = re.compile("[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?"), "up to 63 letters, digits, -, _ and ."
 _USER = si.UserGroupInformation(user="openb", groups=["openb"])
 _BYTES_PER_MIB = 2**20
 #: The run continues after the last task, because an application is Completed only 30 s later (AP-50).
 _EPILOGUE_S = 60
 _TASK_COLUMNS = (
-    "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "qos", "creation_time", "deletion_time", "scheduled_time",
+    "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos",
+    "creation_time", "deletion_time", "scheduled_time",
 )  # fmt: skip
 
 
@@ -63,13 +72,15 @@ class TraceNode(Struct, frozen=True):
 
     node_id: str
     capacity: dict[str, int]
+    model: str
 
 
 class TraceTask(Struct, frozen=True):
-    """One row of the task file, in base units and seconds."""
+    """One row of the task file, in base units and seconds; ``models`` is empty if it accepts all."""
 
     name: str
     resource: dict[str, int]
+    models: tuple[str, ...]
     qos: str
     creation_s: int
     run_s: int
@@ -93,6 +104,12 @@ class _Row:
     def text(self, column: str) -> str:
         if not self.cells[column]:
             self.refuse(column, "a name")
+        return self.cells[column]
+
+    def value(self, column: str) -> str:
+        """The value of an attribute; it may be empty."""
+        if self.cells[column] and _VALUE.fullmatch(self.cells[column]) is None:
+            self.refuse(column, _VALUE_FORM)
         return self.cells[column]
 
     def count(self, column: str) -> int:
@@ -140,8 +157,8 @@ def read_nodes(path: Path) -> list[TraceNode]:
     Raises:
         TraceError: the first error in the file.
     """
-    rows = _rows(path, ("sn", "cpu_milli", "memory_mib", "gpu"))
-    return [TraceNode(row.text("sn"), _resource(row, row.count("gpu") * 1000)) for row in rows]
+    rows = _rows(path, ("sn", "cpu_milli", "memory_mib", "gpu", "model"))
+    return [TraceNode(row.text("sn"), _resource(row, _whole(row.count("gpu"))), row.value("model")) for row in rows]
 
 
 def read_tasks(path: Path) -> list[TraceTask]:
@@ -163,24 +180,31 @@ def _task(row: _Row) -> TraceTask:
     deletion_s = row.count("deletion_time")
     if deletion_s < scheduled_s:
         row.refuse("deletion_time", f"at least the creation_time and the scheduled_time, {scheduled_s}")
-    resource = _resource(row, _gpu_milli(row))
-    return TraceTask(row.text("name"), resource, row.cells["qos"], creation_s, max(1, deletion_s - scheduled_s))
+    resource = _resource(row, _gpus(row))
+    return TraceTask(row.text("name"), resource, _models(row), row.cells["qos"], creation_s, max(1, deletion_s - scheduled_s))
 
 
-def _gpu_milli(row: _Row) -> int:
+def _models(row: _Row) -> tuple[str, ...]:
+    cell = row.cells["gpu_spec"]
+    models = tuple(cell.split("|")) if cell else ()
+    if not all(map(_VALUE.fullmatch, models)):
+        row.refuse("gpu_spec", f"{_VALUE_FORM}, with | between several")
+    return models
+
+
+def _whole(gpus: int) -> dict[str, int]:
+    return {GPU: gpus, GPU_MILLI: 1000 * gpus} if gpus else {}
+
+
+def _gpus(row: _Row) -> dict[str, int]:
     gpus, share = row.count("num_gpu"), row.count("gpu_milli")
-    if gpus != 1:
-        return gpus * 1000
-    if not 1 <= share <= 1000:
+    if gpus == 1 and not 1 <= share <= 1000:
         row.refuse("gpu_milli", "1 to 1000 thousandths of the one GPU")
-    return share
+    return {GPU_MILLI: share} if gpus == 1 and share < 1000 else _whole(gpus)
 
 
-def _resource(row: _Row, gpu_milli: int) -> dict[str, int]:
-    resource = {"vcore": row.count("cpu_milli"), "memory": row.count("memory_mib") * _BYTES_PER_MIB}
-    if gpu_milli:
-        resource[GPU] = gpu_milli
-    return resource
+def _resource(row: _Row, gpus: dict[str, int]) -> dict[str, int]:
+    return {"vcore": row.count("cpu_milli"), "memory": row.count("memory_mib") * _BYTES_PER_MIB} | gpus
 
 
 # ---- the scenario
@@ -195,7 +219,15 @@ def openb_scenario(nodes: list[TraceNode], tasks: list[TraceTask]) -> Scenario:
 
 def _node_request(nodes: list[TraceNode]) -> si.NodeRequest:
     return si.NodeRequest(
-        nodes=[si.NodeInfo(node_id=node.node_id, action="CREATE", schedulable_resource=_wire(node.capacity)) for node in nodes]
+        nodes=[
+            si.NodeInfo(
+                node_id=node.node_id,
+                action="CREATE",
+                attributes={MODEL: node.model} if node.model else {},
+                schedulable_resource=_wire(node.capacity),
+            )
+            for node in nodes
+        ]
     )
 
 
@@ -225,7 +257,12 @@ def _applications(tasks: list[TraceTask]) -> si.ApplicationRequest:
 def _asks(tasks: list[TraceTask]) -> si.AllocationRequest:
     return si.AllocationRequest(
         allocations=[
-            si.Allocation(allocation_key=task.name, application_id=task.name, resource_per_alloc=_wire(task.resource))
+            si.Allocation(
+                allocation_key=task.name,
+                application_id=task.name,
+                resource_per_alloc=_wire(task.resource),
+                allocation_tags={selector.TAG: f"{MODEL} in ({','.join(task.models)})"} if task.models else {},
+            )
             for task in tasks
         ]
     )

@@ -48,16 +48,16 @@ def command() -> None:
 def openb(nodes_csv: Path, tasks_csv: Path, output: BinaryIO) -> None:
     """Convert the openb GPU trace (Alibaba, 2023).
 
-    The scenario is written as JSON Lines. NODES.csv has the columns sn, cpu_milli, memory_mib and gpu; TASKS.csv has name,
-    cpu_milli, memory_mib, num_gpu, gpu_milli, qos, creation_time, deletion_time and scheduled_time (seconds). Further columns
-    are ignored.
+    The scenario is written as JSON Lines. NODES.csv has the columns sn, cpu_milli, memory_mib, gpu and model; TASKS.csv has name,
+    cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec, qos, creation_time, deletion_time and scheduled_time (seconds). Further
+    columns are ignored.
 
     Each task becomes an application with one ask in the leaf of its quality of service: root.ls, root.guaranteed,
     root.burstable or root.be. It is submitted at creation_time and then runs, whenever it is placed, for as long as in the trace:
     from scheduled_time (creation_time if that is empty) to deletion_time.
 
-    GPUs are counted in thousandths, as the resource gpu-milli, in total for each node: single devices of a node are not
-    modelled. The GPU models that a task accepts (gpu_spec) are ignored.
+    Whole GPUs are the resource gpu, and fractions of one gpu-milli, of which a whole one is 1000: in total for each node, so a
+    task may be placed where no single device has room for it. A task with a gpu_spec selects nodes by their attribute gpu-model.
     """
     with exit_codes.ending(TraceError):
         scenario = openb_scenario(read_nodes(nodes_csv), read_tasks(tasks_csv))
