@@ -23,6 +23,7 @@ from ykactor.core.messages.facts import (
     Released,
 )
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
+from ykactor.sim.devices import DeviceUse
 from ykactor.sim.summary import (
     Example,
     Preemptions,
@@ -182,7 +183,8 @@ def test_a_pipe_is_not_as_wide_as_a_terminal(capsys: pytest.CaptureFixture[str])
 #: The keys that programs read; they stay.
 KEYS = {
     SummaryReport: "durationSeconds placed released cancelled rejected rejectedReasons pending pendingReasons preemptions "
-    "utilisation waits",
+    "utilisation waits devices",
+    DeviceUse: "placed withoutDevice",
     Reason: "reason count examples",
     Example: "key owner",
     Preemptions: "count evictions workLost inVain",

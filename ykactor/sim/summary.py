@@ -34,6 +34,7 @@ from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.values.printable import printable
 from ykactor.core.values.resources import Resource, add_to
+from ykactor.sim.devices import Devices, DeviceUse
 
 _NS = 1_000_000_000
 _EXAMPLES_MAX = 3
@@ -118,6 +119,7 @@ class SummaryReport(Struct, frozen=True, rename=_json_key):
     preemptions: Preemptions
     utilisation: dict[str, Utilisation]
     waits: dict[QueuePath, WaitTimes]
+    devices: dict[str, DeviceUse]
 
 
 class _Level:
@@ -168,9 +170,11 @@ class Summary:
         self._hoping: set[_AskKey] = set()
         #: 8 bytes for each placed ask: percentiles need all wait times.
         self._waits_ns: dict[QueuePath, array[int]] = {}
+        self._devices = Devices()
 
     def observe(self, fact: Fact) -> None:
         """Count the next fact. O(resource types)."""
+        self._devices.observe(fact)
         match fact:
             case AskAdded():
                 self._waiting_since_ns[_key(fact)] = fact.at_ns
@@ -225,6 +229,7 @@ class Summary:
                 for name in sorted(self._used.keys() | self._capacity.keys())
             },
             waits={queue: _wait_times(self._waits_ns[queue]) for queue in sorted(self._waits_ns)},
+            devices=self._devices.uses(),
         )
 
     def _on_allocated(self, fact: Allocated) -> None:
@@ -301,6 +306,9 @@ def print_report(report: SummaryReport, console: Console) -> None:
         highlight=False,
     )
     _print_preemptions(report.preemptions, console)
+    for name, use in report.devices.items():
+        said = f"{escape(printable(name))}: {use.without_device} of {use.placed} placements had room on no single device"
+        console.print(said, highlight=False)
     reasons = (_reasons_table("Pending", report.pending_reasons), _reasons_table("Rejected", report.rejected_reasons))
     for table in (*reasons, _utilisation_table(report), _waits_table(report)):
         if table.row_count:
