@@ -16,10 +16,11 @@ from ykactor.core.inspection.explanation import AskExplanation
 from ykactor.core.inspection.pending_asks import waiting_asks
 from ykactor.core.messages.asks import Ask, order_of
 from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.kinds import PendingCode
 from ykactor.core.values.ids import AllocationKey, ApplicationID, PartitionName, QueuePath
 from ykactor.core.values.parts import PART_MAX, finished
 from ykactor.core.values.resources import Resource
-from ykactor.core.waiting.reasons import PendingCause, PendingCode
+from ykactor.core.waiting.reasons import PendingCause
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.sim.simulator import Record, ignore, run_directly
 from ykactor.wire import queuefile

@@ -16,6 +16,7 @@ from ykactor.core.queueing.equivalence import EquivalenceClass
 from ykactor.core.queueing.leaf_order import KEYS, LeafOrder, usage_key
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.waiting_classes import OpenedNodes
+from ykactor.core.queueing.waits import Waits
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.resources import Resource
@@ -134,11 +135,11 @@ def chosen(states: str, *, enabled: bool = False, priorities: str = "") -> str:
 
     Each asks for something else, so that parking what was offered leaves the others.
     """
-    order = LeafOrder(QueueConfig("root.a", False, QueueProperties("stateaware", enabled)))  # type: ignore[arg-type]
+    order = LeafOrder(QueueConfig("root.a", False, QueueProperties("stateaware", enabled)), Waits(Changed()))  # type: ignore[arg-type]
     numbers = [int(word) for word in priorities.split()] or [0] * 9
     for number, (state, priority) in enumerate(zip(states.split(), numbers, strict=False)):
         name = f"a{number}"
-        pending_application = PendingApplication(ApplicationAdded(0, name, "root.a", "", number, number), LEAF, Changed())  # type: ignore[arg-type]
+        pending_application = PendingApplication(ApplicationAdded(0, name, "root.a", "", number, number), LEAF, Waits(Changed()))  # type: ignore[arg-type]
         pending_application.state = ApplicationState(state.rstrip("-"))
         if not state.endswith("-"):
             pending_application.add(Ask("t", name, {"vcore": 1 + number}, priority, created_ns=10**9, arrival=number))  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ from world import World, app, ask, configure, make_world, node, queue, release, 
 
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.inspection.invariants import fair_share
+from ykactor.core.messages.changed import Changed
 from ykactor.core.queueing.tree import QueueNode, QueueTree
 from ykactor.core.quota.headroom import queue_shortage
 from ykactor.core.quota.ledger import Ledger
@@ -18,7 +19,7 @@ Limits = dict[str, tuple[Resource | None, Resource]]
 
 def queues(root_max: Resource | None, limits: Limits) -> QueueTree:
     """A tree of the queues named, each with its max and what is allocated in it in addition to what is below it."""
-    queue_tree = QueueTree()
+    queue_tree = QueueTree(Changed())
     paths = ["root", *limits]
     parents = {path.rpartition(".")[0] for path in paths}
     configs = [QueueConfig(QueuePath(path), path in parents, max=limits[path][0] if path in limits else None) for path in paths]
@@ -349,7 +350,7 @@ def test_running_is_counted_above_a_limit() -> None:
 
 def test_slots_are_counted_by_application() -> None:
     """Whoever holds a slot is let through; taking it twice counts once (QU-52)."""
-    queue_tree = QueueTree()
+    queue_tree = QueueTree(Changed())
     configs = [QueueConfig(QueuePath("root"), True), QueueConfig(QueuePath("root.q"), False, max_applications=1)]
     list(queue_tree.configure((config, not config.is_parent) for config in configs))
     ledger, leaf, one, other = Ledger(), node_of(queue_tree, "root.q"), ApplicationID("app-1"), ApplicationID("app-2")

@@ -12,6 +12,7 @@ from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import ApplicationAdded
 from ykactor.core.queueing.equivalence import RESERVES, AskQueue, EquivalenceClass, SchedulingQueue
 from ykactor.core.queueing.pending import AskClass, PendingApplication
+from ykactor.core.queueing.waits import CodeHistory, Waits
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.sorted_list import SortedList
@@ -25,7 +26,7 @@ def waiting(key: str, arrival: int, priority: int = 0, created: int = 0, **resou
 
 
 def application(name: str = "app-1", submission_ns: int = 100) -> PendingApplication:
-    return PendingApplication(ApplicationAdded(0, name, "root.a", "", submission_ns, 1), LEAF, Changed())  # type: ignore[arg-type]
+    return PendingApplication(ApplicationAdded(0, name, "root.a", "", submission_ns, 1), LEAF, Waits(Changed()))  # type: ignore[arg-type]
 
 
 #: The class of asks that want a vcore.
@@ -203,7 +204,7 @@ def test_the_first_application_whose_turn_it_is_against_trying_all(seed: int) ->
     """Applications of a class come and go, get asks, and try: the class finds the first one that has an ask which may."""
     chance, chances, arrival = random.Random(seed), Chances(), 0
     applications = [application(f"app-{number}") for number in range(6)]
-    ask_class: AskClass = EquivalenceClass(CLASS_KEY, 0)
+    ask_class: AskClass = EquivalenceClass(CLASS_KEY, 0, CodeHistory())
     members: dict[PendingApplication, AskQueue] = {}
     for now_ns in range(1, 1500):
         chances.change(chance, now_ns)
@@ -236,7 +237,7 @@ def test_the_first_application_whose_turn_it_is_against_trying_all(seed: int) ->
 def test_those_that_have_tried_are_not_looked_at_for_each_that_tries(is_whole: bool) -> None:
     """If 2,000 asks try one after the other, ten in each pass, each is looked at a few times, not once for each before it."""
     chances, alike = Chances(), [waiting(f"t{arrival}", arrival) for arrival in range(2000)]
-    ask_class: AskClass = EquivalenceClass(CLASS_KEY, 0)
+    ask_class: AskClass = EquivalenceClass(CLASS_KEY, 0, CodeHistory())
     queues = list[AskQueue]()
     for number, each in enumerate(alike):
         if not number or not is_whole:

@@ -24,8 +24,9 @@ from world import (
 )
 
 from ykactor.core.messages.asks import Ask
+from ykactor.core.messages.kinds import PendingCode
 from ykactor.core.values.resources import Resource
-from ykactor.core.waiting.reasons import PendingCode, Place, without_others
+from ykactor.core.waiting.reasons import Place, without_others
 
 A = queue("a")
 

@@ -14,6 +14,7 @@ from ykactor.core.preemption.laws import VictimSet
 from ykactor.core.preemption.quota import QuotaClocks, candidates, choose, next_start, preemptable, shares
 from ykactor.core.queueing.sibling_order import Effort
 from ykactor.core.queueing.tree import QueueNode, QueueTree
+from ykactor.core.queueing.waits import Waits
 from ykactor.core.state import wakeups
 from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 from ykactor.core.values.resources import Resource
@@ -29,7 +30,7 @@ def config(path: str, limit: Resource | None, delay_s: int = 0, guaranteed: Reso
 
 def queue_nodes(**queues: dict[str, Any]) -> dict[str, QueueNode]:
     """Queues by name, parents first; ``__`` in a name is a dot. Each says what it uses, its max, and what it is guaranteed."""
-    tree = QueueTree()
+    tree = QueueTree(Changed())
     paths = {name: QueuePath(name.replace("__", ".")) for name in queues}
     parents = {path.rpartition(".")[0] for path in paths.values()}
     configs = {path: config(path, queues[name].get("max"), 1, queues[name].get("guaranteed")) for name, path in paths.items()}
@@ -259,7 +260,7 @@ A = QueuePath("root.a")
 )
 def test_start(start: int | None, old: tuple[Any, int], new: tuple[Any, int], expected: int | None) -> None:
     """CF-81: a queue that uses 10 mem at second 100."""
-    leaf = QueueNode(config(A, *new), True, None, Effort())
+    leaf = QueueNode(config(A, *new), True, None, Effort(), Waits(Changed()))
     leaf.allocated = {"mem": 10}
     found = next_start(None if start is None else start * S_NS, config(A, *old), leaf, 100 * S_NS)
     assert found == (None if expected is None else expected * S_NS)

@@ -34,12 +34,13 @@ from ykactor.core.inspection.queue_status import (
 )
 from ykactor.core.inspection.shown import Held, Shown, ShownT, only
 from ykactor.core.messages.acts import AN_OPERATOR
+from ykactor.core.messages.kinds import PendingCode
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.names import Names
 from ykactor.core.values.parts import Steps
 from ykactor.core.values.resources import Resource, saturated_and_pruned
-from ykactor.core.waiting.reasons import PendingCause, PendingCode, Place, without_others
+from ykactor.core.waiting.reasons import PendingCause, Place, without_others
 from ykactor.wire.si.kinds import KINDS, Seen
 from ykactor.wire.si.messages import EventRecord, Preemption
 

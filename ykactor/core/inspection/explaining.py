@@ -14,6 +14,7 @@ from msgspec import UNSET, Struct, structs
 
 from ykactor.core.inspection.explanation import AheadStatus, AskExplanation, LevelStatus
 from ykactor.core.messages.asks import Ask, Shape, order_of, shape_of
+from ykactor.core.messages.kinds import PendingCode
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
@@ -28,7 +29,7 @@ from ykactor.core.values.resources import text as resource_text
 from ykactor.core.values.times import S_NS, utc_text
 from ykactor.core.waiting import reasons
 from ykactor.core.waiting.causes import PendingCauses, can_never_run, shortage_cause
-from ykactor.core.waiting.reasons import PendingCause, PendingCode
+from ykactor.core.waiting.reasons import PendingCause
 
 #: What comes before an ask is named up to this number.
 AHEAD_MAX = 5

@@ -78,6 +78,14 @@ class Changed:
         """Note an application whose accounts have grown, or that has gone."""
         self.keys["use", application_id] = None
 
+    def ask_class(self, path: QueuePath, name: str) -> None:
+        """Note a class of asks in a leaf that waits for something else, or has gone."""
+        self.keys["class", path, name] = None
+
+    def ask_queue(self, application_id: ApplicationID, name: str) -> None:
+        """Note asks of an application that wait with others from now on, or have gone."""
+        self.keys["shape", application_id, name] = None
+
     def task(self, ask: Ask) -> None:
         """Note an ask or allocation that is new, changed, or has gone."""
         self.keys["task", ask.arrival] = ask.application_id, ask.allocation_key

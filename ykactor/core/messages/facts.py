@@ -17,6 +17,7 @@ from ykactor.core.messages.kinds import (
     Change,
     Consequence,
     Gate,
+    PendingCode,
     PreemptionKind,
     QueueLimit,
     RejectionCode,
@@ -177,13 +178,14 @@ class AskAdded(Fact, frozen=True, gc=False):
 class AskRemoved(Fact, frozen=True, gc=False):
     """An ask is removed: cancelled while ``pending`` or while it waits for its placeholder, or its allocation ended (EV-10).
 
-    ``timed_out``: by a placeholder or execution timeout.
+    ``timed_out``: by a placeholder or execution timeout. ``waited``: as of ``Allocated``.
     """
 
     ask: Ask
     queue: QueuePath
     pending: bool
     timed_out: bool = False
+    waited: dict[PendingCode, int] | None = None
 
 
 class AskReturned(Fact, frozen=True, gc=False):
@@ -257,7 +259,8 @@ class EndReported(Fact, frozen=True, gc=False):
 class Allocated(Fact, frozen=True, gc=False):
     """An ask was placed, or an allocation that came with a node was accepted (``recovered``).
 
-    With ``charged_to`` it stands for its ``NodeUseChanged`` and ``UsageChanged`` as well, in the order of EV-30.
+    With ``charged_to`` it stands for its ``NodeUseChanged`` and ``UsageChanged`` as well, in the order of EV-30. ``waited``: for
+    how many nanoseconds the ask waited, by code (AP-154); if None, only for its turn, or not at all if it is ``recovered``.
     """
 
     ask: Ask
@@ -265,6 +268,7 @@ class Allocated(Fact, frozen=True, gc=False):
     node_id: NodeID
     recovered: bool = False
     charged_to: ChargedTo | None = None
+    waited: dict[PendingCode, int] | None = None
 
 
 class Released(Fact, frozen=True, gc=False):

@@ -89,6 +89,30 @@ class WaitingCause(StrEnum):
     UNTRIED = "untried"
 
 
+class PendingCode(StrEnum):
+    """The reason codes of pending asks; AP-150 says when each is given."""
+
+    HELD = "HELD"
+    FAILING = "FAILING"
+    BACKOFF = "BACKOFF"
+    ORDER = "ORDER"
+    PLACEHOLDER = "PLACEHOLDER"
+    MAX_APPLICATIONS = "MAX_APPLICATIONS"
+    LIMIT = "LIMIT"
+    QUOTA = "QUOTA"
+    NO_NODE = "NO_NODE"
+    UNKNOWN_NODE = "UNKNOWN_NODE"
+    NOT_SELECTED = "NOT_SELECTED"
+    LEFT_OUT = "LEFT_OUT"
+    TOO_LARGE = "TOO_LARGE"
+    DRAINED = "DRAINED"
+    NODES = "NODES"
+    PREDICATE = "PREDICATE"
+    RESERVED = "RESERVED"
+    PREEMPTING = "PREEMPTING"
+    NEXT = "NEXT"
+
+
 class Consequence(StrEnum):
     """The consequences of a failure: the partition goes on as before, without the message that caused it, or not at all."""
 

@@ -135,6 +135,10 @@ class Predicates:
         """The nodes that are known to pass, in the order of the answers; read only."""
         return self._answers.get(question, _NO_ANSWERS).passed
 
+    def refuses(self, question: Question) -> bool:
+        """True if some node is refused."""
+        return bool(question[0]) and (not self.is_answered or bool(self.refusals(question)))
+
     def refusals(self, question: Question) -> dict[NodeID, str]:
         """The refused nodes with the reasons; read only."""
         return self._answers.get(question, _NO_ANSWERS).refused

@@ -10,7 +10,8 @@ from ykactor.core.messages.facts import AskCondition
 from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.planner.plan import Plan
-from ykactor.core.queueing.pending import PendingApplication, PlacedPlaceholder
+from ykactor.core.queueing.pending import PendingApplication
+from ykactor.core.queueing.pending_gang import PlacedPlaceholder
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.resources import fits, text

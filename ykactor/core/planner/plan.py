@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from ykactor.core.messages.asks import PREDICATE_TAG, Ask
 from ykactor.core.messages.facts import Allocated, Fact
+from ykactor.core.messages.kinds import PendingCode
 from ykactor.core.messages.planned import Budget, Cancellation, Eviction, Planned, Replacement
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState, after_allocation
 from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.preemption.victims import Victim
-from ykactor.core.queueing.pending import PendingApplication, PlacedPlaceholder
+from ykactor.core.queueing.pending import PendingApplication
+from ykactor.core.queueing.pending_gang import PlacedPlaceholder
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.state.state import SchedulerState
@@ -100,10 +102,11 @@ class Plan:
         Most are of one of several equal asks of a running application: then little else changes, which is done directly.
         """
         state = self._state
-        self._decide(leaf, Allocated(self.now_ns, ask, leaf.path, node.node_id, False, application.charged_to))
+        queue = application.asks[ask.allocation_key][1]
+        waited = None if queue is not None and application.waits_for_turn(queue) else application.finish(ask)
+        self._decide(leaf, Allocated(self.now_ns, ask, leaf.path, node.node_id, False, application.charged_to, waited))
         state.registry.unsent.note(node, ask)
         state.quota_reports.usage_grew()
-        queue = application.asks[ask.allocation_key][1]
         has_more = state.preemptions.last_attempts or state.nodes.predicates.counted
         if queue is None or has_more or queue.first() is not ask or not application.is_steady(queue):
             self._place_generally(leaf, application, ask, node)
@@ -157,6 +160,7 @@ class Plan:
             state.registry.unsent.note(elsewhere, ask)
         self._use_answers(ask, node_id)
         self._withdraw(application, placeholder)
+        application.wait_for(ask, PendingCode.PLACEHOLDER)
         application.discard(ask)
         state.preemptions.forget(ask)
         state.ledger.change_pending(application.leaf, {name: -quantity for name, quantity in ask.resource.items()})

@@ -18,6 +18,7 @@ from contextlib import suppress
 from ykactor.core.messages.asks import Shape
 from ykactor.core.messages.fact_order import with_state_changes
 from ykactor.core.messages.facts import Allocated, Fact
+from ykactor.core.messages.kinds import PendingCode
 from ykactor.core.messages.planned import Budget, Cancellation, Eviction, Replacement
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.nodes.index import IndexedNode
@@ -33,7 +34,7 @@ from ykactor.core.planner.unschedulable_step import UnschedulableStep
 from ykactor.core.queueing.equivalence import HAS_NODE, RESERVES, AskQueue
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
-from ykactor.core.quota.headroom import queue_shortage
+from ykactor.core.quota.headroom import queue_shortage, shortage_code
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.state import wakeups
 from ykactor.core.state.state import SchedulerState
@@ -43,6 +44,7 @@ from ykactor.core.waiting.scheduling_states import SchedulingStateStep
 #: After a plan with this much search work, the next plan searches for no victims, so that other asks are placed meanwhile.
 SEARCH_WORK_MAX = 10_000
 _ACCEPTED = ApplicationState.ACCEPTED
+_NODES, _PREDICATE = PendingCode.NODES, PendingCode.PREDICATE
 #: Work units of looking at one reservation.
 SCAN_WORK = 5
 
@@ -69,6 +71,7 @@ class Planner:
 
     def plan(self, now_ns: int, budget: Budget) -> Exchange[Plan]:
         """Take all decisions that are possible at Unix time ``now_ns``, best first, within ``budget``."""
+        self._state.tree.waits.now_ns = now_ns
         plan = Plan(self._state, now_ns, budget, may_preempt=self._search_work < SEARCH_WORK_MAX)
         if self._unschedulable.put_off:
             self._unschedulable.try_again()
@@ -194,6 +197,7 @@ class Planner:
         short = application.slot_shortage() if application.state is _ACCEPTED else None
         short = ask_class.shortage = short or application.shortage(queue.shape)
         if short is not None:
+            leaf.applications.found_short(ask_class, shortage_code(short))
             if queue.key[1] != RESERVES and short[1] and not isinstance(short[0], Tracker):  # PE-73
                 return self._unschedulable.run(plan, application, queue, is_without_node=False)
         elif queue.required_node is not None:
@@ -203,6 +207,8 @@ class Planner:
             return None
         elif queue.key[1] == HAS_NODE or (node := state.nodes.first_fit(queue.shape)) is None:
             self._report_refusals(plan, leaf, queue)
+            is_refused = state.nodes.predicates.refuses((queue.predicate, True))
+            leaf.applications.found_short(ask_class, _PREDICATE if is_refused else _NODES)
             if self._unschedulable.run(plan, application, queue, is_without_node=True):
                 return True
             self._backs_off(plan, leaf, application)
@@ -210,6 +216,8 @@ class Planner:
         elif not queue.predicate or not self._is_held_up(plan, leaf, queue, node):
             self._place(plan, leaf, application, queue, node)
             return True
+        else:
+            leaf.applications.found_short(ask_class, _PREDICATE)
         state.park(leaf, ask_class)
         return False
 
@@ -250,13 +258,16 @@ class Planner:
     def _try_required(self, plan: Plan, leaf: QueueNode, application: PendingApplication, queue: AskQueue) -> bool:
         """Place an ask that requires its node, or reserve the node at once; False if neither is possible (SC-70 to SC-76)."""
         assert queue.required_node is not None
-        state = self._state
+        state, ask_class = self._state, queue.ask_class
+        assert ask_class is not None
         node = state.nodes.nodes.get(queue.required_node)
         if node is None or not node.could_fit(queue.needs, queue.selector):  # SC-71: also preempting would not help
+            leaf.applications.found_short(ask_class, _NODES)
             return False
         has_room = node.fits(queue.needs, queue.selector)
         is_refused = self._predicate_client.may_run(queue.first(), node.node_id, allocate=True) is False
         if (has_room or is_refused) and self._is_held_up(plan, leaf, queue, node):  # a reservation would not help
+            leaf.applications.found_short(ask_class, _PREDICATE)
             return False
         for reservation in state.reservations.on(node.node_id):
             if not reservation.is_pinned():

@@ -11,6 +11,7 @@ from functools import partial
 from ykactor.core.messages import conditions
 from ykactor.core.messages.asks import Ask, Shape, ask_id, shape_of
 from ykactor.core.messages.facts import AskCondition, Fact, Preempted, PreemptionRefused
+from ykactor.core.messages.kinds import PendingCode
 from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.nodes.reservations import RESERVATION_MAX_NS, Reservation
 from ykactor.core.planner.plan import Plan
@@ -130,6 +131,7 @@ class Preemptor:
         victims = [victim for victim in found if victim.task in chosen]
         plan.report(self._entry(plan.now_ns, ask, Solution(node, victims, has_room=False), reasons.REQUIRES_NODE))
         self._state.preemptions.begin(leaf, application, ask, {})
+        application.wait_for(ask, PendingCode.PREEMPTING)
         self._state.preemptions.cycle_guard.reset()
         _evict(
             plan, leaf, ask, victims, f"preempting allocations to free up resources to run daemon set ask: {ask.allocation_key}"

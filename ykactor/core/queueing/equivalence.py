@@ -8,6 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from ykactor.core.messages.asks import Ask, Shape, look_work
 from ykactor.core.messages.changed import Changed
+from ykactor.core.queueing.waits import CodeHistory, QueuePast, name_of
 from ykactor.core.quota.headroom import Shortage
 from ykactor.core.quota.limits import TrackerTuple
 from ykactor.core.values.ids import AllocationKey, ApplicationID
@@ -209,6 +210,7 @@ class AskQueue(SortedList[Ask]):
     __slots__ = (
         "_example",
         "ask_class",
+        "history",
         "is_by_age",
         "is_heavy",
         "key",
@@ -217,6 +219,7 @@ class AskQueue(SortedList[Ask]):
         "number",
         "order",
         "parked",
+        "past",
         "predicate",
         "required_node",
         "selector",
@@ -243,6 +246,10 @@ class AskQueue(SortedList[Ask]):
         self.ask_class: EquivalenceClass[Any] | None = None
         #: The last reports of these asks; None while there is none.
         self.notified: NotifiedAsks | None = None
+        #: What the asks wait for: the history of their class, or of their application while it is kept back; None before that.
+        self.history: CodeHistory | None = None
+        #: What they waited for before they followed it; None if they have always followed it.
+        self.past: QueuePast | None = None
         #: True if no ask has been pending for longer than one before it, as usual: asks are mostly added at the end.
         self.is_by_age = True
         self.tried = Tried()
@@ -313,6 +320,12 @@ class AskQueue(SortedList[Ask]):
 ClassKey = tuple[QueueKey, int, TrackerTuple, ApplicationID | None]
 
 
+def class_name(key: ClassKey) -> str:
+    """The name of a class in its leaf, the same after its order was rebuilt, and in every process."""
+    queue_key, slots_needed, trackers, application_id = key
+    return name_of(queue_key, slots_needed, [(tracker.path, str(tracker.whose)) for tracker in trackers], application_id)
+
+
 class Member(Protocol):
     """A member of a class: an application."""
 
@@ -341,6 +354,8 @@ class EquivalenceClass(Generic[M]):
         representative: the application whose turn it is in a stuck class; None if that is the first one.
         offered: the asks of the class that its head offers; None while the class is parked. Written by the leaf's order.
         waits_at: its position among those that wait for a node (``waiting_classes``); None while it is not one of them.
+        history: what it was found short of, and when.
+        name: of the row of its history; "" while it has none.
         oldest_ns: no ask in the class has been pending since before this time.
     """
 
@@ -348,7 +363,9 @@ class EquivalenceClass(Generic[M]):
         "_order",
         "_places",
         "answer",
+        "history",
         "key",
+        "name",
         "number",
         "offered",
         "oldest_ns",
@@ -361,9 +378,11 @@ class EquivalenceClass(Generic[M]):
         "waits_at",
     )
 
-    def __init__(self, key: ClassKey, number: int) -> None:
+    def __init__(self, key: ClassKey, number: int, history: CodeHistory) -> None:
         self.key = key
         self.number = number
+        self.history = history
+        self.name = ""
         self._order: SortedList[M] = SortedList()
         #: The positions in the order.
         self._places: dict[M, SortKey] = {}
@@ -402,7 +421,7 @@ class EquivalenceClass(Generic[M]):
 
     def is_new(self) -> bool:
         """True if the class was never found short of anything, and is not stuck."""
-        return self.answer is None and not self.stuck
+        return self.answer is None and not self.stuck and not self.name
 
     def rename(self, key: ClassKey, queue: AskQueue) -> None:
         """Give a new class another key; ``queue`` has all its asks."""

@@ -7,15 +7,18 @@ from typing import Any
 
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.config.properties import SORT_POLICIES
+from ykactor.core.messages.kinds import PendingCode
 from ykactor.core.messages.states import ApplicationState
-from ykactor.core.queueing.equivalence import AskQueue, ClassKey, EquivalenceClass, SchedulingQueue, Turns
+from ykactor.core.queueing.equivalence import HAS_NODE, AskQueue, ClassKey, EquivalenceClass, SchedulingQueue, Turns, class_name
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.waiting_classes import OpenedNodes, WaitingClasses
+from ykactor.core.queueing.waits import CodeHistory, Waits
 from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.sorted_list import SortedList, SortKey
 
 _STARTING, _ACCEPTED, _FAILING = ApplicationState.STARTING, ApplicationState.ACCEPTED, ApplicationState.FAILING
+_NEXT, _HELD, _NODES = PendingCode.NEXT, PendingCode.HELD, PendingCode.NODES
 
 
 def usage_key(allocated: Resource, guaranteed: Resource | None) -> tuple[float, ...]:
@@ -76,17 +79,24 @@ class LeafOrder:
         "_keeps_back",
         "_kept_back",
         "_key",
+        "_path",
         "_places",
         "_repositioned",
         "_sorts_by_priority",
         "_sorts_by_usage",
         "_starting",
         "_stuck",
+        "_waits",
         "classes",
+        "untried_code",
         "waiting",
     )
 
-    def __init__(self, config: QueueConfig) -> None:
+    def __init__(self, config: QueueConfig, waits: Waits) -> None:
+        self._path = config.path
+        self._waits = waits
+        #: What classes wait for that were not tried yet.
+        self.untried_code = _NEXT
         self._guaranteed = config.guaranteed
         self._backs_off = config.properties.backoff_count > 0
         policy = SORT_POLICIES[config.properties.sort_policy]
@@ -176,6 +186,31 @@ class LeafOrder:
         """True if some class is not parked."""
         return self._ask_classes.has_ready()
 
+    # ---- what classes wait for
+
+    def found_short(self, ask_class: AskClass, code: PendingCode) -> None:
+        """Note what a class was found short of; nothing if that has not changed, or if it is not tried anyway.
+
+        Asks with a node have their own waits.
+        """
+        if ask_class.history.code is not code and self.untried_code is _NEXT and ask_class.key[0][1] != HAS_NODE:
+            self._change_code(ask_class, code)
+
+    def _change_code(self, ask_class: AskClass, code: PendingCode) -> None:
+        ask_class.name = ask_class.name or class_name(ask_class.key)
+        self._waits.change(self._path, ask_class.name, ask_class.history, code)
+
+    def suspend(self, *, is_held: bool) -> None:
+        """Let all classes wait for the end of a hold, or for a first node; without both they are tried anew."""
+        self.untried_code = _HELD if is_held else _NEXT if self._waits.has_nodes else _NODES
+        for ask_class in self.classes.values():
+            if ask_class.history.code is not self.untried_code:
+                self._change_code(ask_class, self.untried_code)
+
+    def release_histories(self) -> None:
+        """Let the histories of all classes be claimed again: the order is about to be rebuilt."""
+        self._waits.release((self._path, ask_class.name) for ask_class in self.classes.values() if ask_class.name)
+
     # ---- classes that are stuck
 
     def mark_stuck(self, ask_class: AskClass) -> None:
@@ -256,6 +291,7 @@ class LeafOrder:
     def _place_in_classes(self, application: PendingApplication, key: SortKey | None) -> None:
         """Put the application at ``key`` in the classes of all its asks; None takes it out of them."""
         before, application.sort_key = application.sort_key, key
+        was_in_classes = application.in_classes is not None
         for queue in application.closed:
             self._leave(application, queue)
         application.closed.clear()
@@ -274,6 +310,9 @@ class LeafOrder:
             if before is not None and key is not None and key < before:
                 for queue in application.queues.values():
                     self._join(application, queue, wanted)
+        if wanted is None and application.queues:
+            queues = application.queues.values() if was_in_classes else application.opened
+            application.keep_back(queues, is_queue_held=self.untried_code is _HELD)
         application.opened.clear()
 
     def _join(self, application: PendingApplication, queue: AskQueue, slots_needed: int) -> None:
@@ -282,6 +321,7 @@ class LeafOrder:
         ask_class = self._make_class(key) if known is None else known
         if queue.ask_class is not ask_class:
             queue.ask_class = ask_class
+            application.follow(queue, ask_class.history)
             application.unreported[queue] = None
             ask_class.note_age(queue)
         ask_class.put(application)
@@ -307,9 +347,18 @@ class LeafOrder:
 
     def _make_class(self, key: ClassKey) -> AskClass:
         self._classes_made += 1
-        ask_class: AskClass = EquivalenceClass(key, self._classes_made)  # calling the alias of a generic type takes 1 us more
+        # calling the alias of a generic type takes 1 us more
+        ask_class: AskClass = EquivalenceClass(key, self._classes_made, CodeHistory(self.untried_code))
+        if self._waits.is_rebuilding:
+            self._claim_history(ask_class)
         self.classes[key] = ask_class
         return ask_class
+
+    def _claim_history(self, ask_class: AskClass) -> None:
+        name = class_name(ask_class.key)
+        history = self._waits.claim(self._path, name)
+        if history is not None:
+            ask_class.history, ask_class.name = history, name
 
     def class_key(self, application: PendingApplication, queue: AskQueue, slots_needed: int) -> ClassKey:
         """The key of the class that the asks of ``queue`` belong to."""
@@ -323,6 +372,8 @@ class LeafOrder:
             self._reorder(ask_class)
             if not ask_class:
                 del self.classes[ask_class.key]
+                if ask_class.name:
+                    self._waits.drop(self._path, ask_class.name)
 
     def _reorder(self, ask_class: AskClass) -> None:
         """Reposition a class whose members, their positions or representative have changed."""

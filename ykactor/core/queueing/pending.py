@@ -7,14 +7,13 @@ succeed or fail together, so they are in one ``AskQueue`` and are parked togethe
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.acts import Hold
 from ykactor.core.messages.asks import Ask, Shape, order_of, shape_of
-from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import ApplicationAdded, ChargedTo
+from ykactor.core.messages.kinds import PendingCode
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState
 from ykactor.core.queueing.equivalence import (
     HAS_NODE,
@@ -26,103 +25,16 @@ from ykactor.core.queueing.equivalence import (
     QueueKey,
     SchedulingQueue,
 )
+from ykactor.core.queueing.pending_gang import PendingGang
 from ykactor.core.queueing.priorities import Priority, PriorityBag
+from ykactor.core.queueing.waits import AskWait, CodeHistory, QueuePast, Waited, Waits, count, name_of
 from ykactor.core.quota import headroom
 from ykactor.core.quota.headroom import QUEUE_SLOT, USER_SLOT, Shortage
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.quota.limits import GroupChoice, TrackerTuple, charge, credit
-from ykactor.core.values.ids import AllocationKey, NodeID
+from ykactor.core.values.ids import AllocationKey
 from ykactor.core.values.resources import Resource, add_to, subtract_from, subtracted
-from ykactor.core.values.sorted_list import SortedList, SortKey
-
-#: A placeholder and its node.
-PlacedPlaceholder = tuple[Ask, NodeID]
-
-
-class PendingGang:
-    """The task groups of one application.
-
-    Attributes:
-        total, allocated_ever: the announced amounts, and the sum of all placeholders ever allocated (AP-38, GA-61).
-        open_groups: groups whose real asks wait for placeholders (GA-13).
-        held: these asks, in ask order.
-        replaceable: running placeholders that may be replaced, by group, in the order of their creation.
-        is_over: True if the gang has timed out (GA-50).
-    """
-
-    __slots__ = ("_held_counts", "_places", "allocated_ever", "held", "is_over", "open_groups", "replaceable", "total")
-
-    def __init__(self, total: Resource) -> None:
-        self.total = total
-        self.allocated_ever: Resource = {}
-        self.open_groups: set[str] = set()
-        self.held: SortedList[Ask] = SortedList()
-        self._held_counts: Counter[str] = Counter()
-        self.replaceable: dict[str, SortedList[PlacedPlaceholder]] = {}
-        self._places: dict[AllocationKey, tuple[str, SortKey]] = {}
-        self.is_over = False
-
-    def keep_back(self, key: SortKey, ask: Ask) -> None:
-        """Keep back a real ask, which waits for placeholders."""
-        self.held.add(key, ask)
-        self._held_counts[ask.task_group_name] += 1
-
-    def drop(self, key: SortKey, ask: Ask) -> None:
-        """Drop a real ask, which no longer waits for placeholders."""
-        self.held.remove(key)
-        self._held_counts[ask.task_group_name] -= 1
-
-    def place(self, ask: Ask, node_id: NodeID) -> None:
-        """Count an allocated placeholder, and offer it."""
-        add_to(self.allocated_ever, ask.resource)
-        self.offer(ask, node_id)
-
-    def offer(self, ask: Ask, node_id: NodeID) -> None:
-        """Offer a running placeholder, which may be replaced."""
-        group, key = ask.task_group_name, (ask.created_ns, ask.allocation_key)
-        self.replaceable.setdefault(group, SortedList()).add(key, (ask, node_id))
-        self._places[ask.allocation_key] = group, key
-
-    def resize(self, before: Ask, after: Ask) -> None:
-        """Update a placeholder that has another size."""
-        subtract_from(self.allocated_ever, before.resource)
-        add_to(self.allocated_ever, after.resource)
-        place = self._places.get(after.allocation_key)
-        if place is not None:
-            group, key = place
-            _, node_id = self.replaceable[group].remove(key)
-            self.replaceable[group].add(key, (after, node_id))
-
-    def hand_back(self, ask: Ask) -> None:
-        """Uncount a placeholder that was placed and is pending again."""
-        subtract_from(self.allocated_ever, ask.resource)
-
-    def withdraw(self, key: AllocationKey) -> None:
-        """Withdraw a placeholder that has ended or will end, and cannot be replaced. A second call changes nothing."""
-        place = self._places.pop(key, None)
-        if place is not None:
-            self.replaceable[place[0]].remove(place[1])
-
-    def is_complete(self) -> bool:
-        """True if placeholders were allocated for everything that was announced."""
-        return bool(self.total) and all(self.allocated_ever.get(name, 0) >= quantity for name, quantity in self.total.items())
-
-    def has_pair(self) -> bool:
-        """True if a real ask waits and a placeholder of its group may be replaced."""
-        return any(count and self.replaceable.get(group) for group, count in self._held_counts.items())
-
-    def parts_count(self) -> int:
-        """The number of asks that wait for placeholders plus the number of placeholders that may be replaced."""
-        return len(self.held) + len(self._places)
-
-    def placeholders_for(self, ask: Ask) -> Iterator[PlacedPlaceholder]:
-        """The placeholders that a real ask may replace, in the order in which they are tried (GA-74).
-
-        Lazy: usually only the first is needed. A placeholder that was yielded may be withdrawn meanwhile.
-        """
-        replaceable = self.replaceable.get(ask.task_group_name)
-        return replaceable.walk() if replaceable else iter(())
-
+from ykactor.core.values.sorted_list import SortKey
 
 _RUNNING = ApplicationState.RUNNING
 
@@ -154,12 +66,15 @@ class PendingApplication:
         reserved: the part of ``allocated`` that placeholders hold.
         holds_slot: True if a running slot is reserved for it while it is Accepted (QU-54).
         hold: its own hold; None while it has none (OP-1).
+        history: what its asks waited for while it was kept back; None if it never was.
+        own_waits: of asks that wait, or waited, for something else than their queue.
     """
 
     __slots__ = (
         "_changed",
         "_last_queue",
         "_queues_made",
+        "_waits",
         "allocated",
         "application_id",
         "arrival",
@@ -174,11 +89,13 @@ class PendingApplication:
         "gang",
         "group",
         "held",
+        "history",
         "hold",
         "holds_slot",
         "in_classes",
         "leaf",
         "opened",
+        "own_waits",
         "priorities",
         "queues",
         "reserved",
@@ -194,8 +111,9 @@ class PendingApplication:
         "who",
     )
 
-    def __init__(self, fact: ApplicationAdded, leaf: QueueUsage, changed: Changed) -> None:
-        self._changed = changed
+    def __init__(self, fact: ApplicationAdded, leaf: QueueUsage, waits: Waits) -> None:
+        self._waits = waits
+        self._changed = waits.changed
         self.application_id = fact.application_id
         self.leaf = leaf
         self.arrival = fact.arrival
@@ -232,6 +150,8 @@ class PendingApplication:
         self.group: GroupChoice | None = None
         self.trackers: TrackerTuple = ()
         self.counted_as_running = False
+        self.history: CodeHistory | None = None
+        self.own_waits: dict[AllocationKey, AskWait] = {}
 
     # ---- what its row contains; ``changed`` and ``used`` are for the leaf's order
 
@@ -265,6 +185,89 @@ class PendingApplication:
         """Begin a back-off, or end it (0)."""
         self.backoff_ns, self.changed = until_ns, True
         self._note()
+
+    # ---- what its asks wait for
+
+    def keep_back(self, queues: Iterable[AskQueue], *, is_queue_held: bool) -> None:
+        """Let the asks of these queues wait for what keeps the application out of all classes."""
+        code = PendingCode.HELD if is_queue_held else self.kept_back_by()
+        history = self.history
+        if history is None or history.code is not code:
+            history = self.history = history or CodeHistory()
+            history.change(self._waits.now_ns, code)
+            self._note()
+        for queue in queues:
+            self.follow(queue, history)
+
+    def kept_back_by(self) -> PendingCode:
+        """The code of what keeps the application out of all classes, if something does."""
+        if self.hold is not None:
+            return PendingCode.HELD
+        if self.state is ApplicationState.FAILING:
+            return PendingCode.FAILING
+        return PendingCode.BACKOFF if self.backoff_ns else PendingCode.ORDER
+
+    def follow(self, queue: AskQueue, history: CodeHistory) -> None:
+        """Let the asks of a queue wait as a history says from now on. A new queue has always followed its first one."""
+        before, queue.history = queue.history, history
+        if before is None or before is history or queue.key[1] == HAS_NODE:
+            return
+        now_ns, past = self._waits.now_ns, queue.past
+        if past is None:
+            if before.is_plain() and history.is_plain() and before.first is history.first:
+                return
+            queue.past = past = QueuePast(before.copy(), now_ns)
+        else:
+            past.history.extend(before, past.joined_ns, now_ns)
+            past.joined_ns = now_ns
+        key = self.application_id, name_of(queue.key)
+        if past.history.is_plain() and history.is_plain() and past.history.first is history.first:
+            queue.past = None
+            self._waits.queues.discard(key)
+        else:
+            self._waits.queues[key] = past
+
+    def waited(self, ask: Ask, until_ns: int) -> Waited:
+        """Sum up what a pending ask, or one that replaces a placeholder, has waited for up to then."""
+        own = self.own_waits.get(ask.allocation_key)
+        found, since_ns, code = ({}, ask.since_ns, None) if own is None else (dict(own.before), own.since_ns, own.code)
+        queue = self.asks[ask.allocation_key][1] if code is None else None
+        if queue is None:
+            count(found, code or PendingCode.PLACEHOLDER, until_ns - since_ns)
+            return found
+        past, history = queue.past, queue.history
+        if history is None:
+            count(found, PendingCode.NEXT, until_ns - since_ns)
+        elif past is None:
+            history.add_to(found, since_ns, until_ns)
+        else:
+            history.add_to(found, max(since_ns, past.joined_ns), until_ns)
+            past.history.add_to(found, since_ns, past.joined_ns)
+        return found
+
+    def finish(self, ask: Ask) -> Waited:
+        """End the wait of an ask, which is still pending, or replaces a placeholder. Returns what it waited for, in all."""
+        found = self.waited(ask, self._waits.now_ns)
+        self.own_waits.pop(ask.allocation_key, None)
+        return found or {PendingCode.NEXT: 0}
+
+    def waits_for_turn(self, queue: AskQueue) -> bool:
+        """True if the asks of a queue have waited for nothing but their turn, each since its ``since_ns``."""
+        return not self.own_waits and queue.past is None and (queue.history is None or queue.history.is_trivial())
+
+    def wait_for(self, ask: Ask, code: PendingCode | None) -> None:
+        """Let one ask wait for something of its own from now on; None: for what its queue will wait for, or for a placeholder."""
+        now_ns = self._waits.now_ns
+        self.own_waits[ask.allocation_key] = AskWait(now_ns, code, self.waited(ask, now_ns))
+        self._changed.task(ask)
+
+    def wait_again(self, ask: Ask) -> None:
+        """Let an ask wait that was placed, or was about to replace a placeholder."""
+        if ask.allocation_key in self.own_waits:
+            self.wait_for(ask, None)
+        else:
+            self.own_waits[ask.allocation_key] = AskWait(self._waits.now_ns)
+            self._changed.task(ask)
 
     # ---- its asks
 
@@ -322,8 +325,13 @@ class PendingApplication:
         if queue.sort_key != first_key:
             self.ask_queues.put(queue, first_key)
 
-    def reserve(self, ask: Ask, *, contends: bool) -> None:
-        """Take an ask with a reservation out of its queue; it joins another one only if it still tries to preempt."""
+    def reserve(self, ask: Ask, *, contends: bool, preempts: bool) -> None:
+        """Take an ask with a reservation out of its queue; it joins another one only if it still tries to preempt.
+
+        Args:
+            preempts: True if it waits for the end of what it preempts.
+        """
+        self.wait_for(ask, PendingCode.PREEMPTING if preempts else PendingCode.RESERVED)
         self._dequeue(ask)
         self.reserving[ask.allocation_key] = ask
         if contends:
@@ -333,8 +341,19 @@ class PendingApplication:
 
     def unreserve(self, ask: Ask) -> None:
         """Queue an ask again whose reservation ends."""
+        self.wait_for(ask, None)
         self._dequeue(ask)
         self._wait(ask)
+
+    def replace(self, before: Ask, after: Ask) -> None:
+        """Replace a pending ask by itself with other settings. It has no reservation after it."""
+        key = before.allocation_key
+        queue, waited = self.asks[key][1], self.waited(before, self._waits.now_ns)
+        self.discard(before)
+        self.add(after)
+        if queue is None or self.asks[key][1] is not queue:
+            self.own_waits[key] = AskWait(self._waits.now_ns, None, waited)
+            self._changed.task(after)
 
     def discard(self, ask: Ask) -> None:
         """Remove a pending ask: it is cancelled, or about to be placed."""
@@ -356,6 +375,8 @@ class PendingApplication:
                     self._last_queue = None
                 self.unreported.pop(queue, None)
                 self.closed.append(queue)
+                if queue.past is not None:
+                    del self._waits.queues[self.application_id, name_of(queue.key)]
         elif not has_node:
             assert self.gang is not None
             self.gang.drop(order_of(ask), ask)
@@ -369,6 +390,7 @@ class PendingApplication:
         else:
             self.gang.open_groups.discard(name)
         for ask in [ask for ask, _ in self.asks.values() if ask.task_group_name == name and not ask.placeholder]:
+            self.wait_for(ask, None)
             self._dequeue(ask)
             self._wait(ask)
 
@@ -465,7 +487,7 @@ class PendingApplication:
             self.ask_queues.put(queue, queue.first_key())
             if not queue.parked:
                 self.ask_queues.park(queue)
-        self.opened.clear()
+        self.opened[:] = self.queues.values()
         self.closed.clear()
         self.sort_key = self.in_classes = None
         self.changed = True

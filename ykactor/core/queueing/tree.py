@@ -10,10 +10,12 @@ from collections.abc import Iterable, Iterator
 
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.acts import Hold
+from ykactor.core.messages.changed import Changed
 from ykactor.core.queueing.leaf_order import LeafOrder
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.priorities import Priority, PriorityBag, queue_priority
 from ykactor.core.queueing.sibling_order import ChildOrder, ChildPlace, Effort
+from ykactor.core.queueing.waits import Waits
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.parts import Steps
@@ -34,11 +36,12 @@ class QueueNode(QueueUsage):
         hold: its own; None while it has none (OP-2).
     """
 
-    __slots__ = ("_effort", "applications", "children", "hold", "is_leaf", "parked", "place", "priorities", "priority")
+    __slots__ = ("_effort", "applications", "children", "hold", "is_leaf", "parked", "place", "priorities", "priority", "waits")
 
-    def __init__(self, config: QueueConfig, is_leaf: bool, parent: QueueNode | None, effort: Effort) -> None:
+    def __init__(self, config: QueueConfig, is_leaf: bool, parent: QueueNode | None, effort: Effort, waits: Waits) -> None:
         super().__init__(config, parent)
         self._effort = effort
+        self.waits = waits
         self.priorities = PriorityBag()
         self.priority: Priority = None
         self.hold: Hold | None = None
@@ -49,7 +52,8 @@ class QueueNode(QueueUsage):
         self.set_limits(config)
         self.is_leaf = is_leaf
         self.children: ChildOrder[QueueNode] = ChildOrder(self._effort, by_priority=config.properties.sort_by_priority)
-        self.applications = LeafOrder(config)
+        self.applications = LeafOrder(config, self.waits)
+        self.applications.suspend(is_held=self.is_held())
         self.place: ChildPlace[QueueNode] = ChildPlace()
         self.parked = False
 
@@ -59,9 +63,14 @@ class QueueNode(QueueUsage):
 
 
 class QueueTree:
-    """All queues of a partition."""
+    """All queues of a partition.
 
-    def __init__(self) -> None:
+    Attributes:
+        waits: what its asks wait for, over time.
+    """
+
+    def __init__(self, changed: Changed) -> None:
+        self.waits = Waits(changed)
         #: Parents before their children.
         self.nodes: dict[QueuePath, QueueNode] = {}
         self.root: QueueNode
@@ -79,6 +88,8 @@ class QueueTree:
         Queues that are not named are dropped; they must be empty.
         """
         old, self.nodes = self.nodes, {}
+        for queue in old.values():
+            queue.applications.release_histories()
         for config, is_leaf in queues:
             node = old.get(config.path)
             if node is None:
@@ -101,13 +112,14 @@ class QueueTree:
         """Apply new settings with the same properties to a leaf. The caller has to order its applications again."""
         assert leaf.parent is not None
         leaf.parent.children.remove(leaf)
+        leaf.applications.release_histories()
         leaf.configure(config, is_leaf=True)
         leaf.set_denominators(has_cluster=bool(self.root_max))
 
     def add(self, config: QueueConfig, is_leaf: bool) -> QueueNode:
         """Add a queue; its parent must exist."""
         above = config.path.rpartition(".")[0]
-        node = QueueNode(config, is_leaf, self.nodes[QueuePath(above)] if above else None, self.effort)
+        node = QueueNode(config, is_leaf, self.nodes[QueuePath(above)] if above else None, self.effort, self.waits)
         self.nodes[config.path] = node
         node.set_denominators(has_cluster=bool(self.root_max))
         return node
@@ -118,8 +130,18 @@ class QueueTree:
 
     def set_root_max(self, total: Resource | None) -> None:
         """Set the capacity of all nodes together."""
+        had_nodes = bool(self.root_max)
         self.root_max = self.root.max = total
         self._shares_are_stale = True
+        self.waits.has_nodes = bool(total)
+        if bool(total) is not had_nodes:
+            self.suspend(self.root)
+
+    def suspend(self, queue: QueueNode) -> None:
+        """Let the classes in a queue and below wait for the end of a hold or for a node, or be tried anew. O(leaves, classes)."""
+        for node in self.nodes.values():
+            if node.is_leaf and queue in node.path_up:
+                node.applications.suspend(is_held=node.is_held())
 
     def children_of(self) -> dict[QueueNode, list[QueueNode]]:
         """The children of every parent that has some, in name order, with or without pending asks."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ykactor.core.messages.kinds import PendingCode
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.quota.limits import Tracker, TrackerTuple
 from ykactor.core.values.ids import ApplicationID
@@ -18,6 +19,14 @@ Amounts = tuple[tuple[str, int], ...]
 Place = QueueUsage | Tracker
 #: The queue or limit that is short, and the type; "" is a running slot.
 Shortage = tuple[Place, str]
+
+
+def shortage_code(short: Shortage) -> PendingCode:
+    """The code of asks for which there is a shortage (AP-150)."""
+    place, name = short
+    if not name:
+        return PendingCode.MAX_APPLICATIONS
+    return PendingCode.LIMIT if isinstance(place, Tracker) else PendingCode.QUOTA
 
 
 def limits_slots(path_up: Iterable[QueueUsage], trackers: TrackerTuple) -> bool:

@@ -144,6 +144,8 @@ _ITEMS = {
     "attempt": _Items(lambda _, state: state.preemptions.by_ask, _attempt),
     "victim": _Items(lambda _, state: state.preemptions.victims, lambda found: VictimRow(size=found[0], preemptor=found[1])),
     "last_attempt": _Items(lambda _, state: state.preemptions.last_attempts, _itself),
+    "class": _Items(lambda _, state: state.tree.waits.classes, _itself),
+    "shape": _Items(lambda _, state: state.tree.waits.queues, _itself),
     "taken": _Items(lambda _, state: state.preemptions.cycle_guard.taken, lambda _: TakenRow()),
 }
 
@@ -233,6 +235,7 @@ def _application(partition: PartitionCore, state: SchedulerState, application_id
         failure=application.past.failure,
         started_ns=application.past.started_ns,
         hold=application.hold,
+        history=pending.history,
     )
 
 
@@ -272,12 +275,13 @@ def _task_of(tasks: ApplicationTasks, pending: PendingApplication, key: Allocati
             replaced_ns=tasks.replaced_ns.get(key),
         )
     if key in tasks.asks:
-        return TaskRow(ask=tasks.asks[key], notified=_notified(pending, key), sized_ns=sized_ns)
+        wait = pending.own_waits.get(key)
+        return TaskRow(ask=tasks.asks[key], notified=_notified(pending, key), sized_ns=sized_ns, wait=wait)
     placeholder = tasks.placeholder_of(key)
     if placeholder is None:
         return None
     ask, node_id = tasks.replacing[placeholder]
-    return TaskRow(ask=ask, node_id=node_id, placeholder=placeholder, sized_ns=sized_ns)
+    return TaskRow(ask=ask, node_id=node_id, placeholder=placeholder, sized_ns=sized_ns, wait=pending.own_waits.get(key))
 
 
 def _notified(pending: PendingApplication, key: AllocationKey) -> int:

@@ -15,6 +15,7 @@ from ykactor.core.accounting.accounts import AccountKey
 from ykactor.core.accounting.books import Books
 from ykactor.core.messages.asks import Ask, AskID
 from ykactor.core.messages.facts import ApplicationAdded
+from ykactor.core.messages.kinds import PendingCode
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, QueueState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.application import Application
@@ -25,8 +26,10 @@ from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import configured_types, walk, without_limits
 from ykactor.core.preemption.attempts import PreemptionAttempt
-from ykactor.core.queueing.pending import PendingApplication, PendingGang
+from ykactor.core.queueing.pending import PendingApplication
+from ykactor.core.queueing.pending_gang import PendingGang
 from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.queueing.waits import AskWait, name_of
 from ykactor.core.records.rows import ApplicationRow, PartitionRow, TaskRow, UseRow
 from ykactor.core.state.observer import Observer
 from ykactor.core.state.state import SchedulerState
@@ -216,6 +219,8 @@ def _restore_scheduler(state: SchedulerState, observer: Observer, rows: Rows, ro
         state.tree.set_root_max(root_max)
         for queue in queues:
             state.tree.nodes[queue.path].hold = queue.hold
+        state.tree.suspend(state.tree.root)
+        state.tree.waits.restore(rows["class"].items())
     state.scheduling_states.restore(is_wanted=rows["partition"][()].states_wanted)
     yield from _restore_nodes(state, rows)
     for name, path in state.registry.applications.items():
@@ -227,6 +232,7 @@ def _restore_scheduler(state: SchedulerState, observer: Observer, rows: Rows, ro
     _restore_reservations(state, rows)
     yield from _restore_notified(state, rows["task"].values())
     yield from observer.adopt_all()
+    yield from _restore_waits(state, rows)
 
 
 def _restore_nodes(state: SchedulerState, rows: Rows) -> Steps[None]:
@@ -249,7 +255,7 @@ def _restore_application(state: SchedulerState, application: Application, row: A
     who, times = row.who, (row.submission_ns, row.arrival)
     stateaware, total = application.lifecycle.stateaware, application.gang.total
     fact = ApplicationAdded(0, name, application.queue, who.user, *times, stateaware, who.groups, total)
-    pending = state.applications[name] = PendingApplication(fact, leaf, state.registry.changed)
+    pending = state.applications[name] = PendingApplication(fact, leaf, state.tree.waits)
     pending.state, pending.held, pending.hold = row.state, row.held, row.hold
     _restore_gang(application, pending)
     if row.state in COUNTED_AS_RUNNING:
@@ -324,7 +330,7 @@ def _restore_reservations(state: SchedulerState, rows: Rows) -> None:
     """Restore reservations, the oldest first; after the attempts, because an ask with an attempt does not try again."""
     for identity, row in sorted(rows["reservation"].items(), key=lambda item: (item[1].made_ns, item[0])):
         application, _, ask = _pending_ask(state, identity)
-        application.reserve(ask, contends=state.may_still_preempt(ask))
+        state.occupy(application, ask)
         state.reservations.add(row.made_ns, application, ask, state.nodes.nodes[row.node_id])
 
 
@@ -335,4 +341,25 @@ def _restore_notified(state: SchedulerState, tasks: Iterable[TaskRow]) -> Steps[
             ask, queue = waiting.asks[row.ask.allocation_key]
             assert queue is not None
             waiting.report_asks(queue).report([ask], 0, row.notified)
+        yield 1
+
+
+def _restore_waits(state: SchedulerState, rows: Rows) -> Steps[None]:
+    """Restore what asks waited for, beside that of their classes, when all of them are where they were."""
+    queues = state.tree.waits.queues
+    queues.clear()
+    queues.restore(rows["shape"].items())
+    for name, application in state.applications.items():
+        made, application.history = application.history, rows["application"][name,].history
+        for queue in application.queues.values():
+            queue.past = queues.get((name, name_of(queue.key))) if queues else None
+            if made is not None and queue.history is made:
+                queue.history = application.history = application.history or made
+            yield 1
+        application.own_waits.clear()  # reservations were made again
+        for key, ask in application.reserving.items():  # rows of earlier versions say nothing of them
+            application.own_waits[key] = AskWait(ask.since_ns, PendingCode.RESERVED)
+    for row in rows["task"].values():
+        if row.wait is not None:
+            state.applications[row.ask.application_id].own_waits[row.ask.allocation_key] = row.wait
         yield 1

@@ -9,6 +9,7 @@ version of the program reads them whatever its rules are; it repeats no decision
 | ``queue`` | path | ``QueueRow`` |
 | ``node``, ``foreign`` | node id, allocation key | ``NodeRow``, ``ForeignRow`` |
 | ``application``, ``use``, ``task`` | application id, the same, arrival number | ``ApplicationRow``, ``UseRow``, ``TaskRow`` |
+| ``class``, ``shape`` | leaf and name of a class, application id and name of a queue of asks | ``CodeHistory``, ``QueuePast`` |
 | ``account`` | UTC day, queue, user, group, application | ``Account`` |
 | ``user``, ``ended``, ``rejected`` | name, key, application id | ``UserRow``, ``EndedApplication`` |
 | ``reservation``, ``attempt``, ``victim``, ``last_attempt`` | application id, allocation key | rows of the same names |
@@ -33,6 +34,7 @@ from ykactor.core.nodes.predicates import Answer
 from ykactor.core.objects.gang import TaskGroup
 from ykactor.core.partition.timers import EndedApplication
 from ykactor.core.preemption.attempts import Counts, LastAttempt
+from ykactor.core.queueing.waits import AskWait, CodeHistory, QueuePast
 from ykactor.core.quota.limits import GroupChoice
 from ykactor.core.values.ids import AllocationKey, NodeID, QueuePath
 from ykactor.core.values.resources import Resource
@@ -123,6 +125,7 @@ class ApplicationRow(Row, frozen=True):
     failure: str = ""
     started_ns: int | None = None
     hold: Hold | None = None
+    history: CodeHistory | None = None
 
 
 class UseRow(Row, frozen=True):
@@ -153,6 +156,7 @@ class TaskRow(Row, frozen=True):
         sized_ns: the time since which the task has its size, if it was resized.
         preempted: True if the allocation is preempted.
         replaced_ns: the creation time of the placeholder that the allocation has replaced.
+        wait: what the pending ask waits for, if it is not what its queue waits for.
     """
 
     ask: Ask
@@ -164,6 +168,7 @@ class TaskRow(Row, frozen=True):
     sized_ns: int | None = None
     preempted: bool = False
     replaced_ns: int | None = None
+    wait: AskWait | None = None
 
 
 class UserRow(Row, frozen=True):
@@ -222,6 +227,8 @@ ROWS: dict[str, type[Struct]] = {
     "application": ApplicationRow,
     "use": UseRow,
     "task": TaskRow,
+    "class": CodeHistory,
+    "shape": QueuePast,
     "account": Account,
     "user": UserRow,
     "ended": EndedApplication,

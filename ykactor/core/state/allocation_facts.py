@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from ykactor.core.messages.asks import Ask, ask_id
 from ykactor.core.messages.facts import (
     Allocated,
@@ -30,12 +32,16 @@ _BEFORE_ALLOCATION = (ApplicationChanged, AskRemoved)
 def as_one_fact(state: SchedulerState, fact: Allocated, before: Fact | None) -> Allocated:
     """The allocation as a fact that stands for its consequences too, if it is a step by itself: most recovered ones are.
 
+    Of an ask that was pending, or replaces a placeholder, it has what the ask waited for (AP-154).
+
     Args:
         before: the fact before it, which may begin the step (EV-30).
     """
     ask = fact.ask
-    application = state.applications[ask.application_id]
-    if not fact.recovered or ask.allocation_key in application.asks or type(before) in _BEFORE_ALLOCATION:
+    application, key = state.applications[ask.application_id], ask.allocation_key
+    if key in application.asks or key in application.own_waits:
+        return structs.replace(fact, waited=application.finish(ask))
+    if not fact.recovered or type(before) in _BEFORE_ALLOCATION:
         return fact
     return Allocated(fact.at_ns, fact.ask, fact.queue, fact.node_id, True, application.charged_to)
 

@@ -12,7 +12,7 @@ from ykactor.core.state.state import Handler, SchedulerState, Worklist
 
 def application_added(state: SchedulerState, work: Worklist, fact: ApplicationAdded) -> None:
     """Add a new application to its leaf."""
-    state.applications[fact.application_id] = PendingApplication(fact, state.tree.nodes[fact.queue], state.registry.changed)
+    state.applications[fact.application_id] = PendingApplication(fact, state.tree.nodes[fact.queue], state.tree.waits)
     queue_facts.adopt_quotas(state, work, fact.queue)
 
 

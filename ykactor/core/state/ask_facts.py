@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from ykactor.core.messages.asks import Ask, ask_id
 from ykactor.core.messages.facts import (
     AskPriorityChanged,
@@ -21,6 +23,7 @@ def ask_returned(state: SchedulerState, work: Worklist, fact: AskReturned) -> No
     """Queue an ask again that was placed, or was about to replace a placeholder."""
     state.scheduling_states.forget(fact.ask)
     add(state, work, fact.ask)
+    state.applications[fact.ask.application_id].wait_again(fact.ask)
 
 
 def ask_added(state: SchedulerState, work: Worklist, ask: Ask) -> None:
@@ -45,6 +48,17 @@ def add(state: SchedulerState, work: Worklist, ask: Ask) -> None:
     work.touch(leaf, application)
 
 
+def with_wait(state: SchedulerState, fact: AskRemoved) -> AskRemoved:
+    """The end of an ask with what it waited for, if it was pending or was to replace a placeholder (AP-154)."""
+    application, key = state.applications.get(fact.ask.application_id), fact.ask.allocation_key
+    if application is None or not (fact.pending or key in application.own_waits):
+        return fact
+    queue = application.asks[key][1] if fact.pending else None
+    if queue is not None and application.waits_for_turn(queue):
+        return fact
+    return structs.replace(fact, waited=application.finish(fact.ask))
+
+
 def ask_removed(state: SchedulerState, work: Worklist, fact: AskRemoved) -> None:
     """Remove an ask; the scheduler has pending ones only."""
     if fact.pending:
@@ -59,6 +73,7 @@ def discard(state: SchedulerState, work: Worklist, at_ns: int, ask: Ask) -> None
         node_facts.cancel(state, work, at_ns, [state.reservations.of(ask)])
     state.preemptions.forget(ask)
     application.discard(ask)
+    application.own_waits.pop(ask.allocation_key, None)
     work.change_pending(leaf, ask.resource, -1)
     work.touch(leaf, application)
 
@@ -75,11 +90,13 @@ def ask_resized(state: SchedulerState, work: Worklist, fact: AskResized) -> None
         keeps_node = fits(reservation.node.capacity, after.resource)
         if not keeps_node:
             node_facts.cancel(state, work, fact.at_ns, [reservation])
-    application.discard(before)
+    application.replace(before, after)
+    state.note_ages(leaf, (after,))
     work.change_pending(leaf, before.resource, -1)
-    add(state, work, after)
+    work.change_pending(leaf, after.resource, 1)
+    work.touch(leaf, application)
     if keeps_node:
-        application.reserve(after, contends=state.may_still_preempt(after))
+        state.occupy(application, after)
         state.reservations.renew(after)
 
 
@@ -99,10 +116,9 @@ def renew(state: SchedulerState, work: Worklist, before: Ask, after: Ask) -> Non
     leaf, application = state.owner_of(after)
     has_node = before.allocation_key in application.reserving
     state.preemptions.renew(after)
-    application.discard(before)
-    application.add(after)
+    application.replace(before, after)
     if has_node:
-        application.reserve(after, contends=state.may_still_preempt(after))
+        state.occupy(application, after)
         state.reservations.renew(after)
     state.capacity_grew()
     work.touch(leaf, application)

@@ -10,7 +10,7 @@ be read before the generator has ended.
 from __future__ import annotations
 
 from ykactor.core.messages.fact_order import in_order
-from ykactor.core.messages.facts import Allocated, AskAdded, ConfigurationChanged, Fact, NodeRemoved, RecheckDue
+from ykactor.core.messages.facts import Allocated, AskAdded, AskRemoved, ConfigurationChanged, Fact, NodeRemoved, RecheckDue
 from ykactor.core.preemption.attempts import OUTSIDE
 from ykactor.core.state import allocation_facts, application_facts, ask_facts, enrolment, node_facts, queue_facts
 from ykactor.core.state.state import Handler, SchedulerState, Worklist
@@ -44,6 +44,8 @@ class Observer:
         """Process facts, which must be in order. Returns them with their consequences."""
         state, work, observed = self._state, self._work, list[Fact]()
         work.is_out_of_order = False
+        if facts:
+            state.tree.waits.now_ns = facts[0].at_ns
         if any(type(fact) is not RecheckDue for fact in facts):
             state.scheduling_states.has_changed = True
         for start in range(0, len(facts), YIELD_EVERY):
@@ -56,6 +58,8 @@ class Observer:
                     observed += work.take_consequences()
                 elif type(fact) is Allocated:
                     fact = allocation_facts.as_one_fact(state, fact, observed[-1] if observed else None)
+                elif type(fact) is AskRemoved:
+                    fact = ask_facts.with_wait(state, fact)
                 observed.append(fact)
                 if type(fact) is AskAdded:  # by far the most frequent
                     ask_facts.ask_added(state, work, fact.ask)
@@ -128,3 +132,4 @@ class Observer:
             state.tree.update_places(some)
             yield _ITEMS * len(some)
         work.leaves.clear()
+        state.tree.waits.end_rebuilding()

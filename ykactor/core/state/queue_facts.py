@@ -117,9 +117,12 @@ def _queue_held(state: SchedulerState, work: Worklist, fact: QueueHeld) -> None:
     queue.hold = Hold(fact.by, fact.at_ns) if fact.is_held else None
     if fact.is_held:
         give_up(state, work, fact.at_ns, queue)
+    state.tree.suspend(queue)
     for application in state.applications.values():
-        if application.gang is not None and queue in application.leaf.path_up:  # its placeholders may be replaced, or not
-            work.touch(state.leaf_of(application), application)
+        is_kept_back = application.in_classes is None
+        if (is_kept_back or application.gang is not None) and queue in application.leaf.path_up:
+            application.changed = application.changed or is_kept_back  # what it waits for
+            work.touch(state.leaf_of(application), application)  # its placeholders may be replaced, or not
     state.tree.refresh_priority(queue)
     state.tree.update_places(queue.path_up)
     state.capacity_grew()

@@ -105,7 +105,7 @@ class SchedulerState:
         self.registry = registry
         self.reserves = reserves
         self.ledger = Ledger()
-        self.tree = QueueTree()
+        self.tree = QueueTree(registry.changed)
         self.nodes = NodeIndex(registry.config.node_sort_policy, registry.changed, self.tree.effort, reserves=reserves)
         self.applications: dict[ApplicationID, PendingApplication] = {}
         self.trackers = Trackers()
@@ -193,11 +193,15 @@ class SchedulerState:
 
     def reserve(self, now_ns: int, application: PendingApplication, ask: Ask, node: IndexedNode) -> Reserved:
         """Reserve ``node`` for a pending ask. No amount changes (SC-55), but the application has started (SC-24)."""
-        application.reserve(ask, contends=self.may_still_preempt(ask))
+        self.occupy(application, ask)
         self.reservations.add(now_ns, application, ask, node)
         self.hold_slot(application)
         self.requeue(application)
         return Reserved(now_ns, ask, application.leaf.path, node.node_id)
+
+    def occupy(self, application: PendingApplication, ask: Ask) -> None:
+        """Let a pending ask wait for the node that is reserved for it."""
+        application.reserve(ask, contends=self.may_still_preempt(ask), preempts=ask_id(ask) in self.preemptions.by_ask)
 
     def unreserve(self, at_ns: int, reservation: Reservation, *, runs: bool = False) -> Unreserved:
         """Offer the node to all asks again, and queue the ask again; the caller brings the positions up to date.

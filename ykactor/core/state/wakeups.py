@@ -42,7 +42,7 @@ def on_deadlines(state: SchedulerState, now_ns: int) -> None:
     """Process deadlines: attempts that made room in vain (PE-55), ends of back-off, asks that are old enough to act."""
     for attempt in state.preemptions.overdue(now_ns) if state.preemptions.by_ask else ():
         state.preemptions.end(state.leaf_of(attempt.application), attempt.ask)
-        attempt.application.reserve(attempt.ask, contends=state.may_still_preempt(attempt.ask))
+        state.occupy(attempt.application, attempt.ask)
         state.nodes.mark(state.reservations.of(attempt.ask).node)
         state.requeue(attempt.application)
         state.next_eligible_ns = now_ns

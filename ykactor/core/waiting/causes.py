@@ -14,7 +14,7 @@ from msgspec import structs
 
 from ykactor.core.messages.asks import PREDICATE_TAG, Ask, Shape, ask_id
 from ykactor.core.messages.conditions import NO_PREDICATE_SERVICE
-from ykactor.core.messages.kinds import WaitingCause
+from ykactor.core.messages.kinds import PendingCode, WaitingCause
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.nodes.index import IndexedNode, NodeIndex
 from ykactor.core.nodes.reservations import Reservation, Reservations
@@ -22,14 +22,14 @@ from ykactor.core.preemption.attempts import PreemptionAttempts
 from ykactor.core.queueing.equivalence import AskQueue
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode, QueueTree
-from ykactor.core.quota.headroom import Amounts, Shortage, queue_shortage
+from ykactor.core.quota.headroom import Amounts, Shortage, queue_shortage, shortage_code
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 from ykactor.core.values.parts import Steps
 from ykactor.core.values.resources import QUANTITY_MAX, Resource
 from ykactor.core.values.selector import Selector, left_out_of, selects
 from ykactor.core.waiting import reasons
-from ykactor.core.waiting.reasons import PendingCause, PendingCode, Place
+from ykactor.core.waiting.reasons import PendingCause, Place
 
 #: Reasons that ``count_nodes`` counts on their own, the most frequent ones; the others are counted together.
 REASONS_MAX = 8
@@ -331,13 +331,18 @@ def _with_left_out(cause: PendingCause, ask: Ask) -> PendingCause:
     return structs.replace(_joined(cause, reasons.left_out(until)), left_out=until) if until else cause
 
 
+#: What keeps an application that is not held out of the order of its leaf.
+_KEPT_BACK = {
+    PendingCode.FAILING: reasons.FAILING,
+    PendingCode.BACKOFF: reasons.BACKOFF,
+    PendingCode.ORDER: reasons.OTHER_STARTS_FIRST,
+}
+
+
 def _kept_back(application: PendingApplication) -> PendingCause:
     """The cause of an application that has no place in the order of its leaf."""
-    if application.state is ApplicationState.FAILING:
-        return PendingCause(PendingCode.FAILING, reasons.FAILING)
-    if application.backoff_ns:
-        return PendingCause(PendingCode.BACKOFF, reasons.BACKOFF)
-    return PendingCause(PendingCode.ORDER, reasons.OTHER_STARTS_FIRST)
+    code = application.kept_back_by()
+    return PendingCause(code, _KEPT_BACK[code])
 
 
 def shortage_cause(shape: Shape, short: Shortage) -> PendingCause:
@@ -348,8 +353,7 @@ def shortage_cause(shape: Shape, short: Shortage) -> PendingCause:
     if name:
         used, most = found.allocated.get(name, 0), (found.max or {}).get(name, 0)
     place = Place(queue_name=found.path, whose=whose, resource=name, used=min(used, QUANTITY_MAX), max=min(most, QUANTITY_MAX))
-    code = PendingCode.MAX_APPLICATIONS if not name else PendingCode.LIMIT if whose else PendingCode.QUOTA
-    return PendingCause(code, reasons.no_room(place, dict(shape[0])), place)
+    return PendingCause(shortage_code(short), reasons.no_room(place, dict(shape[0])), place)
 
 
 #: Codes of asks that no node could ever run, as the nodes are.
@@ -447,5 +451,8 @@ def _on_nodes(state: SchedulerView, queue: AskQueue, own: QueuePath) -> Pending:
         node = state.nodes.nodes.get(node_id)
         if node is not None and node.fits(queue.needs, queue.selector):
             return Pending(WaitingCause.PREDICATE, own)
-    is_refused = bool(queue.predicate) and (not predicates.is_answered or bool(predicates.refusals(question)))
-    return Pending(WaitingCause.PREDICATE if is_refused else WaitingCause.NODES, own, has_failed=queue.required_node is None)
+    return Pending(
+        WaitingCause.PREDICATE if predicates.refuses(question) else WaitingCause.NODES,
+        own,
+        has_failed=queue.required_node is None,
+    )

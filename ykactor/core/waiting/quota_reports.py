@@ -154,6 +154,8 @@ class QuotaReports:
             if short is not None and ask_class.shortage is None and shape[3]:
                 self._wake(leaf, ask_class)
                 return
+            if short is not None:
+                leaf.applications.found_short(ask_class, headroom.shortage_code(short))
             ask_class.shortage = short or ask_class.shortage
             self._note_answer(leaf, ask_class)
         self._watch(leaf, ask_class)

@@ -7,41 +7,17 @@ the sentence for an ask. No decision depends on a sentence.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 
 from msgspec import Struct
 
 from ykactor.core.messages.acts import AN_OPERATOR, Hold
 from ykactor.core.messages.conditions import counted
+from ykactor.core.messages.kinds import PendingCode
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.values.quantities import quantity_text
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.times import utc_text
 from ykactor.core.values.words import plural, some
-
-
-class PendingCode(StrEnum):
-    """The reason codes of pending asks; AP-150 says when each is given."""
-
-    HELD = "HELD"
-    FAILING = "FAILING"
-    BACKOFF = "BACKOFF"
-    ORDER = "ORDER"
-    PLACEHOLDER = "PLACEHOLDER"
-    MAX_APPLICATIONS = "MAX_APPLICATIONS"
-    LIMIT = "LIMIT"
-    QUOTA = "QUOTA"
-    NO_NODE = "NO_NODE"
-    UNKNOWN_NODE = "UNKNOWN_NODE"
-    NOT_SELECTED = "NOT_SELECTED"
-    LEFT_OUT = "LEFT_OUT"
-    TOO_LARGE = "TOO_LARGE"
-    DRAINED = "DRAINED"
-    NODES = "NODES"
-    PREDICATE = "PREDICATE"
-    RESERVED = "RESERVED"
-    PREEMPTING = "PREEMPTING"
-    NEXT = "NEXT"
 
 
 class Place(Struct, frozen=True, omit_defaults=True, rename="camel", gc=False):

@@ -12,10 +12,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from ykactor.core.messages.kinds import NodeAction, TerminationType
+from ykactor.core.messages.kinds import NodeAction, PendingCode, TerminationType
 from ykactor.core.values.quantities import QuantityError, parse_quantity
 from ykactor.core.values.resources import Resource
-from ykactor.core.waiting.reasons import PendingCode
 from ykactor.wire.queuefile.fields import Key
 from ykactor.wire.queuefile.text import ConfigError, Mistakes
 from ykactor.wire.scenario.load import Document, Part, ScenarioError, converted, document_of, is_file_name, named_text
