@@ -50,12 +50,12 @@ class NaiveWaits:
         is_exact: False: histories are short, so only the sums over all codes are compared.
 
     Attributes:
-        ended: by code, how many asks had waited for it in the end.
+        waited: for how long asks waited, by code.
     """
 
     def __init__(self, *, is_exact: bool) -> None:
         self.is_exact = is_exact
-        self.ended: Counter[PendingCode] = Counter()
+        self.waited: Counter[PendingCode] = Counter()
         self.seen_ns = 0
         self.codes: dict[AskID, PendingCode] = {}
         #: None until the end of the turn in which an ask came: before, it waited as its class did.
@@ -69,6 +69,7 @@ class NaiveWaits:
             sums = self.sums[name]
             assert sums is not None
             sums[code] = sums.get(code, 0) + now_ns - self.seen_ns
+            self.waited[code] += now_ns - self.seen_ns
         self.seen_ns = now_ns
 
     def hear(self, facts: list[Fact]) -> None:
@@ -92,7 +93,6 @@ class NaiveWaits:
     def end(self, name: AskID, at_ns: int, waited: Sums) -> None:
         sums, since_ns = self.sums.pop(name), self.since.pop(name)
         self.codes.pop(name, None)
-        self.ended.update(without_zeros(waited))
         self.compare(name, at_ns - since_ns, waited, sums)
 
     def compare(self, name: AskID, whole_ns: int, found: Sums, expected: Sums | None) -> None:

@@ -6,7 +6,7 @@ from msgspec import NODEFAULT, Struct, structs
 
 from ykactor.core.messages.acts import Administration
 from ykactor.core.messages.facts import FACTS
-from ykactor.core.messages.kinds import RejectionCode
+from ykactor.core.messages.kinds import PendingCode, RejectionCode
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.records.rows import ROWS
 
@@ -21,7 +21,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "gang_scheduling_style": "",
         "user_is_unknown": False,
     },
-    "Allocated": {"recovered": False, "charged_to": None},
+    "Allocated": {"recovered": False, "charged_to": None, "waited": None},
     "ReleaseAllocations": {"node_id": None},
     "AllocationRejected": {"code": RejectionCode.UNKNOWN},
     "ApplicationAdded": {"submission_ns": 0, "arrival": 0, "stateaware": True, "groups": (), "placeholder_ask": {}},
@@ -40,6 +40,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "failure": "",
         "started_ns": None,
         "hold": None,
+        "kept_history": None,
     },
     "Ask": {
         "priority": 0,
@@ -57,7 +58,9 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "since_ns": 0,
     },
     "AskCondition": {"resource": None},
-    "AskRemoved": {"timed_out": False},
+    "AskWait": {"code": None, "before": {}},
+    "CodeHistory": {"first": PendingCode.NEXT, "changes": [], "merged_from_ns": 0, "merged": {}},
+    "AskRemoved": {"timed_out": False, "waited": None},
     "Audited": {"before": "", "after": "", "refusal": "", "times": 1},
     "ChargedTo": {"group": ""},
     "ConfigurationChanged": {"changes": ()},
@@ -100,6 +103,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "sized_ns": None,
         "preempted": False,
         "replaced_ns": None,
+        "wait": None,
     },
     "UseRow": {"used": {}, "preempted": {}, "placeholders": {}, "records": {}},
     "UpdateNode": {"capacity": None, "attributes": {}},

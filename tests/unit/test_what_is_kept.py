@@ -49,17 +49,19 @@ KEPT: dict[str, tuple[str, str, str]] = {
     "Gang": ("allocated_ever groups is_hard is_over timeout_ns total", "", "_note"),
     "TaskGroup": ("count min_resource replaced timed_out", "", ""),
     "PendingApplication": (
-        "backoff_ns counted_as_running enrolled group held holds_slot",
+        "backoff_ns counted_as_running enrolled group held holds_slot kept_history",
         (
-            "allocated application_id arrival asks charged_to gang hold leaf queues reserved reserving state stateaware "
-            "submission_ns trackers who"
+            "allocated application_id arrival asks charged_to gang hold leaf own_waits queues reserved reserving state "
+            "stateaware submission_ns trackers who"
         ),
         (
-            "_changed _last_queue _queues_made ask_queues changed closed in_classes opened priorities shown_priority sort_key "
-            "unreported used"
+            "_changed _last_queue _queues_made _waits ask_queues changed closed in_classes opened priorities shown_priority "
+            "sort_key unreported used"
         ),
     ),
     "NotifiedAsks": ("asks", "", "_changed"),
+    "Waits": ("classes queues", "has_nodes", "_unclaimed changed is_rebuilding now_ns"),
+    "CodeHistory": ("changes first merged merged_from_ns", "", ""),
     "Reservations": ("by_ask", "_by_node _by_shape _nodes _shapes", "changes"),
     "PreemptionAttempts": ("by_ask counts cycle_guard last_attempts victims", "", "changes"),
     "Counts": ("evictions in_vain preemptions refused work_lost", "", ""),

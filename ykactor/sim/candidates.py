@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from ykactor.core.messages.acts import Hold
 from ykactor.core.messages.asks import REQUIRED_NODE_TAGS, Ask, AskID, Shape, shape_of
+from ykactor.core.messages.kinds import PendingCode
 from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.quota.headroom import Place
@@ -23,7 +24,6 @@ from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueueP
 from ykactor.core.values.resources import QUANTITY_MAX, Resource, add_to
 from ykactor.core.values.selector import selects
 from ykactor.core.waiting.causes import PendingCauses
-from ykactor.core.waiting.reasons import PendingCode
 from ykactor.sim.changes import AddNode, Amount, Change, DropTerm, EndHold, Free, Prioritise, Raise, Resize, Undrain
 from ykactor.sim.direct import DirectPartition
 

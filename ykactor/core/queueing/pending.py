@@ -66,7 +66,7 @@ class PendingApplication:
         reserved: the part of ``allocated`` that placeholders hold.
         holds_slot: True if a running slot is reserved for it while it is Accepted (QU-54).
         hold: its own hold; None while it has none (OP-1).
-        history: what its asks waited for while it was kept back; None if it never was.
+        kept_history: what its asks waited for while it was kept back; None if it never was.
         own_waits: of asks that wait, or waited, for something else than their queue.
     """
 
@@ -89,10 +89,10 @@ class PendingApplication:
         "gang",
         "group",
         "held",
-        "history",
         "hold",
         "holds_slot",
         "in_classes",
+        "kept_history",
         "leaf",
         "opened",
         "own_waits",
@@ -150,7 +150,7 @@ class PendingApplication:
         self.group: GroupChoice | None = None
         self.trackers: TrackerTuple = ()
         self.counted_as_running = False
-        self.history: CodeHistory | None = None
+        self.kept_history: CodeHistory | None = None
         self.own_waits: dict[AllocationKey, AskWait] = {}
 
     # ---- what its row contains; ``changed`` and ``used`` are for the leaf's order
@@ -191,9 +191,9 @@ class PendingApplication:
     def keep_back(self, queues: Iterable[AskQueue], *, is_queue_held: bool) -> None:
         """Let the asks of these queues wait for what keeps the application out of all classes."""
         code = PendingCode.HELD if is_queue_held else self.kept_back_by()
-        history = self.history
+        history = self.kept_history
         if history is None or history.code is not code:
-            history = self.history = history or CodeHistory()
+            history = self.kept_history = history or CodeHistory()
             history.change(self._waits.now_ns, code)
             self._note()
         for queue in queues:

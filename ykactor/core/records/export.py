@@ -235,7 +235,7 @@ def _application(partition: PartitionCore, state: SchedulerState, application_id
         failure=application.past.failure,
         started_ns=application.past.started_ns,
         hold=application.hold,
-        history=pending.history,
+        kept_history=pending.kept_history,
     )
 
 

@@ -350,11 +350,11 @@ def _restore_waits(state: SchedulerState, rows: Rows) -> Steps[None]:
     queues.clear()
     queues.restore(rows["shape"].items())
     for name, application in state.applications.items():
-        made, application.history = application.history, rows["application"][name,].history
+        made, application.kept_history = application.kept_history, rows["application"][name,].kept_history
         for queue in application.queues.values():
             queue.past = queues.get((name, name_of(queue.key))) if queues else None
             if made is not None and queue.history is made:
-                queue.history = application.history = application.history or made
+                queue.history = application.kept_history = application.kept_history or made
             yield 1
         application.own_waits.clear()  # reservations were made again
         for key, ask in application.reserving.items():  # rows of earlier versions say nothing of them

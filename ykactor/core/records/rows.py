@@ -125,7 +125,7 @@ class ApplicationRow(Row, frozen=True):
     failure: str = ""
     started_ns: int | None = None
     hold: Hold | None = None
-    history: CodeHistory | None = None
+    kept_history: CodeHistory | None = None
 
 
 class UseRow(Row, frozen=True):
