@@ -8,7 +8,7 @@ from ykactor.core.config.model import PartitionConfig, QueueConfig
 from ykactor.wire.queuefile.load import ConfigError, Mistake, load
 
 #: The queue files in config/.
-SAMPLES = [path for path in sorted((Path(__file__).parents[1] / "config").glob("*.yaml")) if path.name != "access.yaml"]
+SAMPLES = [path for path in sorted((Path(__file__).parents[1] / "config").glob("*.yaml")) if "\npartitions:" in path.read_text()]
 
 #: Stands before the queues of one partition: these start in line 4 with six spaces.
 HEAD = "partitions:\n  - name: default\n    queues:\n"

@@ -10,6 +10,7 @@ from xml.etree.ElementTree import parse
 import pytest
 from click.testing import CliRunner
 from daemon import run_command
+from queuetexts import SAMPLES
 
 import ykactor.sim
 from ykactor.surfaces.cli import exit_codes
@@ -49,6 +50,15 @@ async def test_the_example_of_the_documentation(tmp_path: Path) -> None:
     (printed,) = re.findall(r"\$ ykactor test cases.yaml\n(.*?)```", text, re.DOTALL)
     (tmp_path / "cases.yaml").write_text(example)
     assert await run_command("test", tmp_path / "cases.yaml") == (printed, "")
+
+
+def test_the_samples_do_what_they_say() -> None:
+    """Every sample of a queue file has cases, and they pass."""
+    config = Path(__file__).parents[2] / "config"
+    text = (config / "cases.yaml").read_text()
+    assert {path.name for path in SAMPLES} <= {*re.findall(r"\S+\.yaml", text)}
+    done = CliRunner().invoke(main, ["test", str(config / "cases.yaml")])
+    assert (done.exit_code, done.output) == (0, "7 cases passed\n")
 
 
 MET: list[dict[str, object]] = [

@@ -17,8 +17,8 @@ DIRECTORIES = ("config", "systemd")
 @click.command()
 @click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 def command(directory: Path) -> None:
-    """Write the samples to DIR: queue files, dashboards, alert rules, manifests for Kubernetes and programs for the Python client
-    in config/, and systemd units in systemd/.
+    """Write the samples to DIR: queue files with cases, dashboards, alert rules, manifests for Kubernetes and programs for the
+    Python client in config/, and systemd units in systemd/.
 
     DIR is created if it is missing. Existing files are not overwritten: if there is one, nothing is written.
     """
