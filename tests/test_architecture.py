@@ -101,6 +101,7 @@ CLAUSES = re.compile(
 #: Functions whose options are given by name.
 OPENERS = {
     ("client/follower.py", "follow"),
+    ("client/operator.py", "explain"),
     ("client/operator.py", "read_usage"),
     ("client/resource_manager.py", "connect"),
     ("sim/direct.py", "__init__"),

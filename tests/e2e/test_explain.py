@@ -87,9 +87,12 @@ async def test_what_does_not_wait(application: str, key: str, status: str) -> No
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        ({"application_id": "nobody"}, "there is no application nobody"),
-        ({"application_id": "app-a1", "allocation_key": "t9"}, "application app-a1 has no task t9 that waits or runs"),
-        ({"application_id": "app-a1", "partition": "other"}, "found other, expected one of default"),
+        ({"name": "nobody"}, "there is no application, task, queue or node nobody"),
+        ({"name": "app-a"}, "there is no application, task, queue or node app-a; the nearest names are app-a1, app-a2, app-b"),
+        ({"name": "app-a2", "kind": "node"}, "there is no node app-a2"),
+        ({"name": "root.A", "kind": "application"}, "there is no application root.A"),
+        ({"name": "app-a1", "allocation_key": "t9"}, "application app-a1 has no task t9 that waits or runs"),
+        ({"name": "app-a1", "partition": "other"}, "found other, expected one of default"),
     ],
 )
 async def test_unknown_names(wanted: dict[str, Any], message: str) -> None:
@@ -121,7 +124,7 @@ async def test_the_route_and_the_command_show_the_same() -> None:
         table, _ = await run_command("explain", "app-a2/u1", "--url", url)
         assert "user bob in root.a  vcore     2    2      1      1  LIMIT  <- binding" in table.splitlines()
         output, errors = await run_command("explain", "nobody", "--url", url, expect=exit_codes.FAILED)
-        assert (output, "there is no application nobody" in errors) == ("", True)
+        assert (output, "there is no application, task, queue or node nobody" in errors) == ("", True)
 
 
 async def test_the_route() -> None:
@@ -135,6 +138,86 @@ async def test_the_route() -> None:
         assert (explanation["allocationKey"], explanation["code"]) == (key, found["code"])
         for path in (f"{of}/app-1/explanation/nothing", f"{of}/nobody/explanation/{key}"):
             assert (await rest.ask(path)).status == 404
+
+
+async def test_a_queue() -> None:
+    """Pending asks of a queue and below by code, the oldest ask, and who uses what is short; a path in any case."""
+    async with crowded() as url:
+        found = (await explain(url, "root.A")).queue
+        assert found is not None
+        assert (found.queue_name, found.status.max, found.pending) == ("root.a", {"vcore": 3000}, {"LIMIT": 2})
+        assert found.oldest
+        assert (found.oldest.application_id, found.oldest.allocation_key, found.oldest.code) == ("app-a1", "t3", "LIMIT")
+        assert found.short
+        assert (found.short.whose, found.short.resource, found.short.used, found.short.max) == ("user bob", "vcore", 2000, 2000)
+        assert ([(share.user, share.amount) for share in found.users], found.other_users) == ([("bob", 2000)], 0)
+        printed, _ = await run_command("explain", "root.a", "--url", url)
+        assert printed.splitlines()[-2:] == [
+            "short: vcore in user bob in root.a, 2 of 2 in use, 2 asks kept back",
+            "  used by user bob 2",
+        ]
+
+
+async def test_a_node() -> None:
+    """The pending asks by what keeps the node from taking them, and what else keeps those back that fit."""
+    async with crowded() as url:
+        found = (await explain(url, "n1")).node
+        assert found is not None
+        assert (found.pending, found.kept_back) == ({"has room": 2, "too little vcore free": 1}, {"LIMIT": 2})
+        assert [(each.queue_name, each.application_id, each.asks, each.code) for each in found.fitting] == [
+            ("root.a", "app-a1", 2, "LIMIT")
+        ]
+        printed, _ = await run_command("explain", "n1", "--url", url)
+        assert printed.splitlines()[:2] == ["node n1: Schedulable, 2 tasks", "free vcore=2 of vcore=4"]
+        assert "those with room wait for: 2 LIMIT" in printed
+
+
+async def test_a_task_without_its_application() -> None:
+    """The key of a task that no other application has is enough; one that two have is refused with both."""
+    async with crowded() as url:
+        found = (await explain(url, "u1")).ask
+        assert (found and found.application_id, (await explain(url, "t1")).status) == ("app-a2", "task t1 runs on n1")
+    bob = si.UserGroupInformation("bob")
+    async with daemon_here(QUEUES) as (_, url), connect(url, rm_id="rm-1") as rm:
+        new = [si.AddApplicationRequest(name, "root.a", ugi=bob) for name in ("one", "two")]
+        await rm.request(si.ApplicationRequest(new=new))
+        same = [si.Allocation("t1", name, resource_per_alloc=cores(1)) for name in ("one", "two")]
+        await rm.request(si.AllocationRequest(allocations=same))
+        with pytest.raises(RequestRefused, match="t1 may be ask one/t1 in partition default; ask two/t1 in partition default"):
+            await explain(url, "t1")
+
+
+async def test_an_application_and_a_node_with_one_name() -> None:
+    """Both are named, and the kind decides; names are found in all partitions."""
+    two = f"{QUEUES}  - {{name: gpu, queues: [{{name: root, submitacl: '*', queues: [{{name: c}}]}}]}}\n"
+    async with daemon_here(two) as (_, url), connect(url, rm_id="rm-1") as rm:
+        await rm.request(si.NodeRequest(nodes=[si.NodeInfo("twin", "CREATE", schedulable_resource=cores(4))]))
+        bob = si.UserGroupInformation("bob")
+        new = si.AddApplicationRequest("twin", "root.c", partition_name="gpu", ugi=bob)
+        await rm.request(si.ApplicationRequest(new=[new]))
+        with pytest.raises(RequestRefused, match="node twin in partition default; application twin in partition gpu"):
+            await explain(url, "twin")
+        assert (await explain(url, "twin", kind="application")).status == "nothing of application twin is pending: it is New"
+        assert (await explain(url, "twin", partition="default")).node
+        await run_command("explain", "twin", "--kind", "queue", "--url", url, expect=exit_codes.FAILED)
+        await run_command("explain", "twin/a", "--kind", "node", "--url", url, expect=exit_codes.USAGE)
+        await run_command("explain", "twin", "--kind", "node", "--changes", "--url", url, expect=exit_codes.USAGE)
+
+
+async def test_explanations_of_all_kinds() -> None:
+    """``/v1/explain/KIND/ID`` answers as the feed does; 404 for what is not there, 400 for another kind."""
+    async with rest_daemon(QUEUES) as rest:
+        await rest.submit(application("app-1", "root.a"), asks("app-1", 1))
+        (found,) = await rest.read("partition/default/application/app-1/pending")
+        key = found["allocationKey"]
+        for path in (f"application/app-1?ask={key}", f"ask/{key}", "application/app-1"):
+            answer = await rest.ask(f"/v1/explain/{path}")
+            assert (answer.status, json.loads(answer.body)["ask"]["allocationKey"]) == (200, key)
+        queue = json.loads((await rest.ask("/v1/explain/queue/root.a?partition=DEFAULT")).body)
+        assert queue["queue"]["pending"] == {found["code"]: 1}
+        for path in ("node/n9", "queue/root.z", "ask/t?partition=other", "application/app-1?ask=t"):
+            assert (await rest.ask(f"/v1/explain/{path}")).status == 404, path
+        assert (await rest.ask("/v1/explain/user/bob")).status == 400
 
 
 def test_what_people_read() -> None:

@@ -88,9 +88,9 @@ async def test_what_people_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["nobody", "--changes"], exit_codes.FAILED, "there is no live application nobody"),
+        (["nobody", "--changes"], exit_codes.FAILED, "there is no application nobody"),
         (["app-1/t9", "--changes"], exit_codes.FAILED, "application app-1 has no task t9 that waits or runs"),
-        (["app-1", "--changes", "--partition", "other"], exit_codes.FAILED, "no live application app-1 in partition other"),
+        (["app-1", "--changes", "--partition", "other"], exit_codes.FAILED, "found other, expected one of default"),
         (["app-1", "--changes", "--watch"], exit_codes.USAGE, "found --watch with --changes"),
         (["app-1", "--preempt"], exit_codes.USAGE, "found --preempt without --changes"),
     ],

@@ -22,6 +22,7 @@ from test_rest_contract import CONFIG, populated
 
 #: Objects of ``populated``.
 NAMES = {"partition": "default", "queue": "root.a", "app": "app", "ask": "app-0", "node": "n1", "user": "alice", "group": "dev"}
+NAMES |= {"kind": "queue", "id": "root.a"}
 
 
 async def described(rest: Rest) -> BaseSchema:

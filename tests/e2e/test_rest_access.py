@@ -61,7 +61,7 @@ class FakeGateway:
 def path_of(route: Route) -> str:
     """A path of the route that exists in ``CONFIG``, as long as the rest is let in."""
     names = {"partition": "default", "queue": "root.ours.a", "app": "app", "ask": "app-0", "state": "active", "node": "n1"}
-    return route.path.format(**names, user="alice", group="dev")
+    return route.path.format(**names, user="alice", group="dev", kind="application", id="app")
 
 
 class Door:

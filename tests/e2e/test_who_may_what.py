@@ -161,7 +161,7 @@ ANSWERS = {
     si.Explain: "ErrorResponse",
 }
 #: The fields that a message needs.
-FIELDS = {si.Explain: {"applicationID": "nobody", "partitionName": "none"}}
+FIELDS = {si.Explain: {"name": "nobody", "partitionName": "none"}}
 
 
 @pytest.mark.parametrize("kind", [*REQUESTS, *ANSWERS])
@@ -176,7 +176,7 @@ async def test_what_a_follower_may_send(kind: type[Any], way: str) -> None:
         assert await settled(daemon) == before
 
 
-EXPLAIN = {"type": "Explain", "applicationID": "app-1"}
+EXPLAIN = {"type": "Explain", "name": "app-1"}
 
 
 @pytest.mark.parametrize("role", [role for role in Role if role != Role.READER])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+
 import pytest
 from generate import generate
 from msgspec import UNSET
@@ -12,15 +15,18 @@ from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection import explaining
 from ykactor.core.inspection.explaining import AHEAD_MAX, explain
+from ykactor.core.inspection.explaining_places import explain_node, explain_queue
 from ykactor.core.inspection.explanation import AskExplanation
 from ykactor.core.inspection.pending_asks import waiting_asks
+from ykactor.core.inspection.queue_status import QueueStatus
 from ykactor.core.messages.asks import Ask, order_of
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.kinds import PendingCode
 from ykactor.core.values.ids import AllocationKey, ApplicationID, PartitionName, QueuePath
 from ykactor.core.values.parts import PART_MAX, finished
 from ykactor.core.values.resources import Resource
-from ykactor.core.waiting.reasons import PendingCause
+from ykactor.core.waiting.causes import PendingCauses
+from ykactor.core.waiting.reasons import HAS_ROOM, PendingCause
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.sim.simulator import Record, ignore, run_directly
 from ykactor.wire import queuefile
@@ -83,6 +89,38 @@ def test_every_pending_ask_is_explained(seed: int) -> None:
     assert explained
 
 
+@pytest.mark.parametrize("seed", seeds(40))
+def test_queues_and_nodes_are_explained(seed: int) -> None:
+    """AP-156, P4: all pending asks are counted, the oldest is the oldest, amounts are those in use, and nothing changes by it."""
+    story = generate(seed, applications=8, asks=60, reloads=seed % 3, nodes=4)
+    direct = DirectPartitions(make, {config.name: make(config, 0) for config in queuefile.load(story.config).partitions})
+
+    def look(_: int) -> None:
+        before = bases_of(direct)
+        for partition in direct.partitions.values():
+            state, causes = partition.scheduler.state, PendingCauses(partition.scheduler.state)
+            every = [(application, ask) for application in state.applications.values() for ask, _ in application.asks.values()]
+            for path in state.tree.nodes:
+                found = finished(explain_queue(partition.core, state, path))
+                assert found is not None
+                below = [(each, ask) for each, ask in every if f"{each.leaf.path}.".startswith(f"{path}.")]
+                codes = Counter(causes.of_ask(each, ask.allocation_key).code.value for each, ask in below)
+                assert found.pending == codes
+                oldest = min((ask for _, ask in below), key=lambda ask: (ask.created_ns, ask.arrival), default=None)
+                assert (found.oldest.allocation_key if found.oldest else None) == (oldest and oldest.allocation_key)
+                if found.short and found.short.resource and not found.short.whose:
+                    used = sum(share.amount for share in found.users) + found.others_use
+                    assert used == found.short.used
+            for node_id in state.nodes.nodes:
+                node = finished(explain_node(partition.core, state, node_id))
+                assert node is not None
+                assert sum(node.pending.values()) == len(every)
+                assert sum(node.kept_back.values()) == node.pending.get(HAS_ROOM, 0)
+        assert bases_of(direct) == before
+
+    run_directly(story, direct, Record(ignore), after=look)
+
+
 class OnlyBelow:
     """The sight of a reader that is limited to a queue."""
 
@@ -94,6 +132,10 @@ class OnlyBelow:
 
     def shows_queue(self, queue: str) -> bool:
         return queue == self.path or queue.startswith(f"{self.path}.")
+
+    def queue(self, status: QueueStatus, _above: str, queues: Mapping[str, QueueStatus]) -> QueueStatus:
+        assert all(map(self.shows_queue, queues))
+        return status
 
 
 @pytest.mark.parametrize("seed", seeds(15))
@@ -107,6 +149,14 @@ def test_limited_readers_see_nothing_of_others(seed: int) -> None:
             state = partition.scheduler.state
             for application in list(state.applications.values()):
                 sight = OnlyBelow(application.leaf.path)
+                queue = finished(explain_queue(partition.core, state, application.leaf.path, sight))
+                assert queue is not None
+                if queue.short and not sight.shows_queue(queue.short.queue_name):
+                    assert not queue.short.used
+                    assert not queue.short.max
+                own = [other for other in state.applications.values() if other.leaf is application.leaf]
+                assert {share.user for share in queue.users} <= {other.who.user for other in own}
+                assert finished(explain_queue(partition.core, state, QueuePath("root"), sight)) is None
                 for key in list(application.asks):
                     found = finished(explain(partition.core, state, application.application_id, key, sight))
                     assert found is not None

@@ -218,6 +218,11 @@ def _sees_partition(identity: Identity, partition: str) -> Refusal | None:
     return None if identity.may_act_in(partition) else Refusal("", _UNSEEN)
 
 
+def _sees_some_partition(identity: Identity, partition: str) -> Refusal | None:
+    """The reader sees a partition; without a name the answer is about those that it sees."""
+    return _sees_partition(identity, partition) if partition else None
+
+
 def _sees_queue(identity: Identity, queue: str) -> Refusal | None:
     return None if identity.sees(normal_queue(queue)) else Refusal("", _UNSEEN)
 
@@ -332,7 +337,7 @@ _RIGHTS: dict[Role, tuple[Asked | Gate, ...]] = {
         Gate(_limit_of_sight, _asked(si.ReadConfiguration, "term turns")),
         Gate(_limit_of_sight, _asked(si.CheckHealth, "term turns")),
         _asked(si.ReadUsage, "by first_day last_day term turns", partitions=Each(_sees_partition)),
-        _asked(si.Explain, "application_id allocation_key term turns", partition_name=_sees_partition),
+        _asked(si.Explain, "name kind allocation_key term turns", partition_name=_sees_some_partition),
     ),
 }
 #: The same by message and role.

@@ -216,6 +216,10 @@ class View(Struct, frozen=True, dict=True):
         place = None if cause.place is None else place_in_view(cause.place, self.shows_queue)
         return without_others(cause.code, place, wanted, cause.left_out)
 
+    def queue(self, status: QueueStatus, above: str, queues: Mapping[str, QueueStatus]) -> QueueStatus:
+        """The part of the status of a queue in view that is shown, below the queues in view."""
+        return _of_queue(status, above, queues)
+
     def shows_partition(self, partition: str) -> bool:
         """True if anything of the partition is shown."""
         return partition.lower() in self.partitions

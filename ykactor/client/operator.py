@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TypedDict, TypeVar, Unpack
+from typing import Literal, TypedDict, TypeVar, Unpack
 
 import trio
 from msgspec import structs
@@ -147,30 +147,37 @@ async def read_usage(
 
 async def explain(
     url: str,
-    application_id: str,
+    name: str,
     allocation_key: str = "",
     *,
+    kind: Literal["", "ask", "application", "queue", "node"] = "",
     partition: str = "",
     after: si.Ack | None = None,
     **login: Unpack[LoginOptions],
 ) -> si.Explanation:
-    """Explain why an ask waits: the levels that it has to pass, the nodes that cannot take it, and what comes before it.
+    """Explain why an ask waits, what waits in a queue, or what could run on a node.
 
     Parameters
     ----------
     url, after, **login
         As of `read_configuration`.
-    application_id, allocation_key : str
-        The ask; without a key the first one of the application.
+    name : str
+        Of an application, a queue, a node, or an ask.
+    allocation_key : str
+        An ask of the application; empty is the one that comes first.
+    kind : str
+        ``"application"``, ``"ask"``, ``"queue"`` or ``"node"``; empty is whichever has the name.
     partition : str
-        Empty is the default one.
+        Empty is the one that has the name.
 
     Raises
     ------
     Disconnected, RequestRefused
-        As `read_configuration`, and if there is no such task.
+        As `read_configuration`, and if nothing has the name, or several have.
     """
-    question = si.Explain(application_id=application_id, allocation_key=allocation_key, partition_name=partition, **_turns(after))
+    question = si.Explain(
+        name=name, allocation_key=allocation_key, kind=kind, partition_name=partition, **_turns(after)
+    )
     return await _answer(url, question, login, si.Explanation)
 
 

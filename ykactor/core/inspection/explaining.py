@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from msgspec import UNSET, Struct, structs
 
 from ykactor.core.inspection.explanation import AheadStatus, AskExplanation, LevelStatus
+from ykactor.core.inspection.queue_status import QueueStatus
 from ykactor.core.messages.asks import Ask, Shape, order_of, shape_of
 from ykactor.core.messages.kinds import PendingCode
 from ykactor.core.partition.partition import PartitionCore
@@ -73,6 +74,9 @@ class Sight(Protocol):
     def shows_queue(self, queue: str) -> bool:
         """True if a queue is shown."""
 
+    def queue(self, status: QueueStatus, above: str, queues: Mapping[str, QueueStatus]) -> QueueStatus:
+        """The part of the status of a queue that is shown, below the queues that are shown."""
+
 
 class Everything:
     """The sight of a reader that is not limited."""
@@ -84,6 +88,10 @@ class Everything:
     def shows_queue(self, _: str) -> bool:
         """True."""
         return True
+
+    def queue(self, status: QueueStatus, _above: str, _queues: Mapping[str, QueueStatus]) -> QueueStatus:
+        """All of it."""
+        return status
 
 
 def first_ask(application: PendingApplication) -> Steps[AllocationKey | None]:

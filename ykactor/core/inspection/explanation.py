@@ -1,9 +1,14 @@
-"""The explanation of a pending ask (AP-153): the levels that it has to pass, nodes by reason, and what comes before it."""
+"""The explanation of a pending ask (AP-153): the levels that it has to pass, nodes by reason, and what comes before it.
+
+And that of a queue and of a node (AP-156): what waits in it, and what could run there.
+"""
 
 from __future__ import annotations
 
 from msgspec import UNSET, UnsetType, field
 
+from ykactor.core.inspection.node_status import NodeStatus
+from ykactor.core.inspection.queue_status import QueueStatus
 from ykactor.core.inspection.shown import Shown
 from ykactor.core.values.resources import Resource
 
@@ -77,3 +82,89 @@ class AskExplanation(Shown, frozen=True, kw_only=True):
     nodes: dict[str, int] | UnsetType = UNSET
     ahead: list[AheadStatus]
     ahead_count: int
+
+
+class OldestStatus(Shown, frozen=True, kw_only=True):
+    """The pending ask that was created first; code and reason as of AP-150."""
+
+    application_id: str = field(name="applicationID")
+    allocation_key: str
+    creation_time: int
+    code: str
+    reason: str
+
+
+class ShortStatus(Shown, frozen=True, kw_only=True):
+    """The place that keeps back the most asks.
+
+    Attributes:
+        queue_name: the queue, or that of the limit of a user or group, ``whose``.
+        resource: "" of running applications.
+        used, max: base units, or running applications; left out where they are not shown.
+        asks: how many it keeps back.
+    """
+
+    queue_name: str
+    whose: str = ""
+    resource: str = ""
+    used: int | UnsetType = UNSET
+    max: int | UnsetType = UNSET
+    asks: int
+
+
+class UserShare(Shown, frozen=True, kw_only=True):
+    """The use of a user, in base units or running applications."""
+
+    user: str
+    amount: int
+
+
+class QueueExplanation(Shown, frozen=True, kw_only=True):
+    """The explanation of a queue.
+
+    Attributes:
+        pending: the number of asks pending in it and below, by code (AP-150), most first.
+        oldest: left out if nothing is pending.
+        short: left out if no quota, limit or number of applications keeps asks back.
+        users: those who use the most of what is short, where it is short.
+        other_users, others_use: the number of the others, and what they use together.
+    """
+
+    partition_name: str
+    queue_name: str
+    status: QueueStatus
+    pending: dict[str, int]
+    oldest: OldestStatus | UnsetType = UNSET
+    short: ShortStatus | UnsetType = UNSET
+    users: list[UserShare]
+    other_users: int
+    others_use: int
+
+
+class FittingStatus(Shown, frozen=True, kw_only=True):
+    """Pending asks of one leaf that are alike, fit on a node and have one code; application and reason are of one of them."""
+
+    queue_name: str
+    application_id: str = field(name="applicationID")
+    asks: int
+    resource: Resource
+    code: str
+    reason: str
+
+
+class NodeExplanation(Shown, frozen=True, kw_only=True):
+    """The explanation of a node.
+
+    Attributes:
+        pending: the number of pending asks by what keeps the node from taking them; ``has room`` are those that fit.
+        kept_back: those that fit, by what else keeps them back (AP-150).
+        fitting: the largest groups of these; ``fitting_count`` is the number of all.
+    """
+
+    partition_name: str
+    node_id: str = field(name="nodeID")
+    status: NodeStatus
+    pending: dict[str, int]
+    kept_back: dict[str, int]
+    fitting: list[FittingStatus]
+    fitting_count: int

@@ -283,7 +283,7 @@ class PendingCauses:
         required, counts, known = shape[1], Counter[str](), self._state.nodes.nodes
         for node in known.values() if required is None else [known.get(required)]:
             if node is not None:
-                counts[self._why_not(shape, node)] += 1
+                counts[self.why_not(shape, node)] += 1
             yield 1
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         found = self.counts[shape] = dict(ranked[:REASONS_MAX])
@@ -291,7 +291,7 @@ class PendingCauses:
             found[reasons.OTHERS] = found.get(reasons.OTHERS, 0) + sum(count for _, count in ranked[REASONS_MAX:])
         return found
 
-    def _why_not(self, shape: Shape, node: IndexedNode) -> str:
+    def why_not(self, shape: Shape, node: IndexedNode) -> str:
         """The reason why a node cannot take an ask of the shape at present."""
         needs, required, selector, predicate = shape
         if required is None and not node.schedulable:

@@ -11,8 +11,10 @@ import click
 from msgspec import Struct, to_builtins
 from rich.cells import cell_len
 
+from ykactor.access.explanations import meanings, no_task
 from ykactor.core.inspection.explaining import explain, first_ask
 from ykactor.core.inspection.explanation import AskExplanation
+from ykactor.core.inspection.finding import Kind, Match, names_like, nearest, nothing, several
 from ykactor.core.turn.scheduler import Cores
 from ykactor.core.values.ids import AllocationKey, ApplicationID, PartitionName
 from ykactor.core.values.parts import finished
@@ -43,23 +45,25 @@ class Tried(Struct, frozen=True):
 
 
 def tried(daemon: Destination, journal: Path | None, ask: str, partition: str, *, may_preempt: bool) -> Tried:
-    """Explain a pending ask ``APP[/ASK]`` on a copy of the present state, and look for changes.
+    """Explain a pending ask ``APP[/ASK]``, or ``ASK``, on a copy of the present state, and look for changes.
 
     Raises:
         ClickException: there is no such application or ask.
     """
     fork, now_ns = present_state(daemon, journal)
-    application_id, key = map(str, ask.partition("/")[::2])
-    cores = _cores_of(fork(), application_id, partition)
-    waiting = cores[1].state.applications[ApplicationID(application_id)]
-    wanted = AllocationKey(key) if key else finished(first_ask(waiting))
+    cores, match = _meant(fork(), ask, partition)
+    application_id, key = ApplicationID(match.name), AllocationKey(match.key)
+    if application_id not in cores[1].state.applications:
+        raise click.ClickException(f"application {application_id} has ended")
+    waiting = cores[1].state.applications[application_id]
+    wanted = key or finished(first_ask(waiting))
     if wanted is None:
         return Tried(f"nothing of application {application_id} is pending: it is {waiting.state.value}")
     running = cores[0].registry.leaf_of(waiting.application_id).applications[waiting.application_id].tasks.allocations
     if wanted in running:
         return Tried(f"task {wanted} runs on {running[wanted][1]}")
     if wanted not in waiting.asks:
-        raise click.ClickException(f"application {application_id} has no task {wanted} that waits or runs")
+        raise click.ClickException(no_task(match))
     twin = Twin(cores, now_ns, (waiting.application_id, wanted), may_preempt=may_preempt)
     if (placed := twin.placement()) is not None:
         return Tried(f"task {wanted} is placed on {placed[0]} in the next cycle")
@@ -70,19 +74,22 @@ def tried(daemon: Destination, journal: Path | None, ask: str, partition: str, *
     return Tried("", found, twin.smallest_changes(forks.attempt, forks.wait))
 
 
-def _cores_of(partitions: Mapping[PartitionName, Cores], application_id: str, wanted: str) -> Cores:
-    """The partition of a live application; with a name that one."""
-    found = [
-        name
-        for name, cores in partitions.items()
-        if wanted.lower() in ("", name.lower()) and ApplicationID(application_id) in cores[0].registry.applications
-    ]
-    if len(found) > 1:
-        raise click.ClickException(f"application {application_id} is in partitions {', '.join(found)}: add --partition")
-    if not found:
-        where = f"partition {wanted}" if wanted else f"{', '.join(partitions)}"
-        raise click.ClickException(f"there is no live application {application_id} in {where}")
-    return partitions[found[0]]
+def _meant(partitions: Mapping[PartitionName, Cores], ask: str, wanted: str) -> tuple[Cores, Match]:
+    """The only application or task that a name means, and its partition."""
+    name, _, key = ask.partition("/")
+    kinds: list[Kind] = ["application"] if key else ["application", "ask"]
+    among = {other: cores for other, cores in partitions.items() if wanted.lower() in ("", other.lower())}
+    if not among:
+        raise click.ClickException(f"found {wanted}, expected one of {', '.join(partitions)}")
+    for kind in kinds:
+        each = [finished(meanings(name, kind, None, core, scheduler.state)) for core, scheduler in among.values()]
+        found = [match for matches in each for match in matches]
+        if len(found) > 1:
+            raise click.ClickException(several(name, found))
+        if found:
+            return among[found[0].partition], found[0]._replace(key=key or found[0].key)
+    like = [other for core, _ in among.values() for other in finished(names_like(core, name, "application", None))]
+    raise click.ClickException(nothing(name, "application", nearest(name, like)))
 
 
 def with_changes(explained: Printout, result: Tried) -> Printout:

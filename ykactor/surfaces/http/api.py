@@ -9,12 +9,13 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ykactor.core.inspection.finding import nothing
 from ykactor.core.objects.queues import LeafCore
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.surfaces.http.app import check_sees_nodes, view_for
-from ykactor.surfaces.http.parameters import columns, days, group_name, queue_path, status, user_name
+from ykactor.surfaces.http.parameters import columns, days, explain_kind, group_name, queue_path, status, user_name
 from ykactor.surfaces.http.published import NO_QUEUE, Key, Published, Reading
-from ykactor.surfaces.http.readings import applications, partitions, queues, usage
+from ykactor.surfaces.http.readings import applications, explanations, partitions, queues, usage
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import Page, reply
 from ykactor.surfaces.net.requests import RefusedError
@@ -163,6 +164,15 @@ class Api:
         name, key = ApplicationID(request.path_params["app"]), AllocationKey(request.path_params["ask"])
         read = partial(applications.explanation, application_id=name, key=key)
         return await self._published.answer(request, ("explanation", name, key), read, _NO_ASK)
+
+    async def explain(self, request: Request) -> Response:
+        """``/v1/explain/{kind}/{id}``."""
+        kind, name, key = explain_kind(request), request.path_params["id"], request.query_params.get("ask", "")
+        if kind == "node":
+            check_sees_nodes(request)
+        read = partial(explanations.one, name=name, kind=kind, key=key)
+        wanted = request.query_params.get("partition", "")
+        return await self._published.answer_of_one(request, wanted, ("explain", kind, name, key), read, nothing(name, kind, []))
 
     async def records(self, request: Request) -> Response:
         """``P/application/{app}/records``."""

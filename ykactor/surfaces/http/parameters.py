@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast, get_args
 from urllib.parse import unquote_plus
 
 from msgspec import Meta
@@ -12,6 +12,7 @@ from ykactor.access import moments
 from ykactor.actors.clock import system_ns
 from ykactor.core.accounting.accounts import ALL_DAYS, DAY_S
 from ykactor.core.inspection.accounting import Column
+from ykactor.core.inspection.finding import Kind
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.names import is_group_name, is_user_name
 from ykactor.core.values.quantities import is_queue_name
@@ -55,6 +56,14 @@ def status(request: Request) -> str:
         expected = ", ".join(LIVE_STATES)
         raise RefusedError(400, f"Only following active application statuses are allowed: {expected}, found {found!r}")
     return found
+
+
+def explain_kind(request: Request) -> Kind:
+    """The kind of what is explained."""
+    kind = request.path_params["kind"].lower()
+    if kind not in get_args(Kind):
+        raise RefusedError(400, f"found {kind!r}, expected one of {', '.join(get_args(Kind))}")
+    return cast("Kind", kind)
 
 
 def columns(request: Request) -> tuple[Column, ...]:

@@ -123,6 +123,20 @@ class Published:
         whole = Page(200, [*list_parts(b"".join(page.parts).rstrip(b"\n") for page in pages)])
         return await reply(request, whole, headers=_age(pages))
 
+    async def answer_of_one(self, request: Request, wanted: str, key: Key, read: Reading, missing: str) -> Response:
+        """The answer of the partition in which a reading finds something: of the wanted one, with "" of all."""
+        names = [name for name in self.partitions(request) if wanted.lower() in ("", name.lower())]
+        if wanted and not names:
+            raise RefusedError(404, NO_PARTITION)
+        pages = {name: await self.page(request, name, key, read) for name in names}
+        found = {name: page for name, page in pages.items() if page.status == 200}
+        if len(found) > 1:
+            raise RefusedError(409, f"found in partitions {', '.join(found)}, expected one: add ?partition=NAME")
+        if not found:
+            raise RefusedError(404, missing)
+        (page,) = found.values()
+        return await reply(request, page, headers=_age([page]))
+
     async def page(self, request: Request, partition: PartitionName, key: Key, read: Reading, *, is_small: bool = False) -> Page:
         """The page of a partition as who asks sees it; an older one while readers may not take more of its time."""
         view = view_for(request)

@@ -16,6 +16,7 @@ from ykactor import __version__
 from ykactor.access.model import Role
 from ykactor.actors.gateway import ReadGateway
 from ykactor.core.inspection.explanation import AskExplanation
+from ykactor.core.inspection.finding import Kind
 from ykactor.surfaces.admission.listener import LIVE_PATH
 from ykactor.surfaces.http import parameters
 from ykactor.surfaces.http.api import Api
@@ -34,6 +35,7 @@ from ykactor.wire.rest.applications import Application, PendingAsk, TaskRecord
 from ykactor.wire.rest.codec import encode
 from ykactor.wire.rest.nodes import Node, NodeUtilizations
 from ykactor.wire.rest.partitions import Partition, PlacementRule
+from ykactor.wire.si import messages as si
 
 _JSON, _TEXT = "application/json", "text/plain"
 
@@ -85,6 +87,14 @@ def _of_partitions(api: Api) -> list[Route]:
         of("usage/groups", api.groups, "What groups use", list[usage.GroupUse]),
         of("usage/group/{group}", api.group, "What a group uses", usage.GroupUse, group),
         of("usage/accounting", api.accounting, seconds, list[usage.ResourceSeconds], accounting),
+        Route(
+            "/v1/explain/{kind}/{id}",
+            api.explain,
+            "Why an ask waits, what waits in a queue, or what could run on a node",
+            si.Explanation,
+            {"kind": Kind, "ask": str, "partition": str},
+            refusals=(404, 409),
+        ),
         Route("/ws/v1/scheduler/node-utilizations", api.node_utilizations, "Nodes by use", list[NodeUtilizations]),
     ]
 
@@ -180,6 +190,7 @@ _MEANINGS = {
     403: "the identity may not read this",
     404: "there is no such object",
     408: "the body has not arrived in time",
+    409: "several objects have this name",
     412: "the turn that the request names is of another history",
     413: "the body is too large",
     500: "an error of the daemon",
@@ -237,8 +248,8 @@ def _refusals(route: Route) -> list[int]:
 
 def _operation_id(route: Route) -> str:
     """Such as ``getQueueApplicationsByState``: the method, and the words of the path without the partition, which most have."""
-    path = route.path.removeprefix("/ws/v1").removeprefix("/partition/{partition}").replace("{state}", "by-state")
-    words = re.findall(r"[a-z]+", re.sub(r"\{\w+\}", "", path))
+    path = route.path.removeprefix("/ws").removeprefix("/v1").removeprefix("/partition/{partition}")
+    words = re.findall(r"[a-z]+", re.sub(r"\{\w+\}", "", path.replace("{state}", "by-state")))
     return route.method.lower() + "".join(map(str.capitalize, words))
 
 

@@ -1,4 +1,4 @@
-"""The answers to questions of followers that partitions are read for: use (AP-141), and why an ask waits (AP-153)."""
+"""The answers to questions of followers that partitions are read for: use (AP-141), and why something waits (AP-153)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import trio
 from msgspec import Raw, Struct
 
 from ykactor.access import moments
-from ykactor.access.view import View, in_whole_ms
+from ykactor.access.explanations import explanation, limited, meanings, no_task
+from ykactor.access.view import View
 from ykactor.actors.commands import read_partition
 from ykactor.actors.gateway import ReadGateway
 from ykactor.core.accounting.accounts import ALL_DAYS, Account, told
 from ykactor.core.inspection.accounting import Column, Sums, named, sums
-from ykactor.core.inspection.explaining import explain, first_ask
+from ykactor.core.inspection.finding import Kind, Match, names_like, nearest, nothing, several
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.ids import AllocationKey, ApplicationID, PartitionName
+from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import Steps, in_parts
 from ykactor.core.values.times import DAY_NS
 from ykactor.wire.si import messages as si
@@ -130,57 +131,62 @@ def _row(columns: list[Column], values: tuple[str | int, ...], account: Account)
     return si.UsageRow(**named(columns, values), allocated=allocated, waited=waited, lost=lost)
 
 
-# ---- why an ask waits
+# ---- why something waits
 
 
 async def explained(gateway: ReadGateway, view: View | None, request: si.Explain) -> si.Explanation:
     """The answer, of what ``view`` shows.
 
     Raises:
-        ProtocolError: there is no such partition, application or task, or the partition does not answer.
+        ProtocolError: nothing has this name, several things have it, or a partition does not answer.
     """
-    names = {name.lower(): name for name in gateway.partitions if view is None or view.shows_partition(name)}
-    partition = names.get(request.partition_name.lower() or "default")
-    if partition is None:
-        found, expected = request.partition_name or "no partition", ", ".join(sorted(names.values())) or "none"
-        raise ProtocolError("UNKNOWN_NAME", f"found {found}, expected one of {expected}", "partitionName")
-    read = partial(_explain, ApplicationID(request.application_id), AllocationKey(request.allocation_key), view)
-    answer: si.Explanation | ProtocolError = await _found(gateway, partition, read)
-    if isinstance(answer, ProtocolError):
-        raise answer
+    partitions = _partitions_named(gateway, view, request.partition_name)
+    kind = request.kind or ("application" if request.allocation_key else None)
+    found: list[Match] = []
+    for partition in partitions:
+        found += await _found(gateway, partition, partial(_meanings, request.name, kind, view))
+    if len(found) != 1:
+        why = several(request.name, found) if found else await _nothing(gateway, view, request.name, kind, partitions)
+        raise ProtocolError("AMBIGUOUS_NAME" if found else "UNKNOWN_NAME", why, "name")
+    match = found[0]._replace(key=request.allocation_key) if request.allocation_key else found[0]
+    answer: si.Explanation | None = await _found(gateway, match.partition, partial(_explanation, match, view))
+    if answer is None:
+        raise ProtocolError("UNKNOWN_NAME", no_task(match) if match.key else nothing(request.name, kind, []), "name")
     return answer
 
 
-def _explain(
-    application_id: ApplicationID, key: AllocationKey, view: View | None, core: PartitionCore, state: SchedulerState, _: int
-) -> Steps[si.Explanation | ProtocolError]:
-    path = core.registry.applications.get(application_id)
-    if path is None or not (view is None or view.shows_queue(path)):
-        return (yield from _gone(application_id, core, view))
-    waiting = state.applications[application_id]
-    wanted = key or (yield from first_ask(waiting))
-    if wanted is None:
-        return si.Explanation(status=f"nothing of application {application_id} is pending: it is {waiting.state.value}")
-    sight = None if view is None or view.queues is None else view
-    if (found := (yield from explain(core, state, application_id, wanted, sight))) is not None:
-        return si.Explanation(ask=found if sight is None else in_whole_ms(found, ["creation_time"]))
-    running = core.registry.leaf_of(application_id).applications[application_id].tasks.allocations.get(wanted)
-    if running is None:
-        why = f"application {application_id} has no task {wanted} that waits or runs"
-        return ProtocolError("UNKNOWN_NAME", why, "allocationKey")
-    where = f" on {running[1]}" if sight is None else ""
-    return si.Explanation(status=f"task {wanted} runs{where}")
+def _partitions_named(gateway: ReadGateway, view: View | None, wanted: str) -> list[PartitionName]:
+    """The partition of a name, in any case; without one all that are shown."""
+    names = {name.lower(): name for name in gateway.partitions if view is None or view.shows_partition(name)}
+    if wanted and wanted.lower() not in names:
+        expected = ", ".join(sorted(names.values())) or "none"
+        raise ProtocolError("UNKNOWN_NAME", f"found {wanted}, expected one of {expected}", "partitionName")
+    return [names[wanted.lower()]] if wanted else [*names.values()]
 
 
-def _gone(application_id: ApplicationID, core: PartitionCore, view: View | None) -> Steps[si.Explanation | ProtocolError]:
-    """The answer about an application that does not live: the last one with this id that is remembered."""
-    for ended in reversed(core.timers.ended.values()):
-        if ended.application_id == application_id and (view is None or view.shows_queue(ended.queue)):
-            past, state = ended.past, (ended.past.outcome or ended.state).value
-            why = ended.reason or past.message or past.failure
-            return si.Explanation(status=f"application {application_id} has ended: it is {state}{f': {why}' if why else ''}")
-        yield 1
-    rejected = core.timers.rejected.get(application_id)
-    if rejected is not None and (view is None or view.queues is None):
-        return si.Explanation(status=f"application {application_id} was rejected: {rejected.reason}")
-    return ProtocolError("UNKNOWN_NAME", f"there is no application {application_id} in partition {core.name}", "applicationID")
+async def _nothing(
+    gateway: ReadGateway, view: View | None, name: str, kind: Kind | None, partitions: list[PartitionName]
+) -> str:
+    """A sentence that nothing has a name, with the nearest ones."""
+    like: list[str] = []
+    for partition in partitions:
+        like += await _found(gateway, partition, partial(_names_like, name, kind, view))
+    return nothing(name, kind, nearest(name, like))
+
+
+def _meanings(
+    name: str, kind: Kind | None, view: View | None, core: PartitionCore, state: SchedulerState, _: int
+) -> Steps[list[Match]]:
+    return meanings(name, kind, view, core, state)
+
+
+def _explanation(
+    match: Match, view: View | None, core: PartitionCore, state: SchedulerState, _: int
+) -> Steps[si.Explanation | None]:
+    return explanation(match, view, core, state)
+
+
+def _names_like(
+    name: str, kind: Kind | None, view: View | None, core: PartitionCore, _state: SchedulerState, _: int
+) -> Steps[list[str]]:
+    return names_like(core, name, kind, limited(view))

@@ -1,55 +1,65 @@
-"""``ykactor explain``: why one ask waits."""
+"""``ykactor explain``: why one ask waits, what waits in a queue, and what could run on a node."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 import click
 from msgspec import UNSET, to_builtins
 
 from ykactor.client import explain
 from ykactor.core.inspection.explanation import AheadStatus, AskExplanation
+from ykactor.core.inspection.finding import Kind
 from ykactor.core.values.printable import printable
 from ykactor.core.values.quantities import quantity_text
 from ykactor.core.values.words import plural
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.cells import NONE, NOT_SHOWN, time_text
 from ykactor.surfaces.cli.present_state import check_asks_nobody, on_option
+from ykactor.surfaces.cli.views.explained_places import of_node, of_queue
 from ykactor.surfaces.cli.views.listing import Column, Printout, Row, table
 from ykactor.surfaces.cli.views.showing import Showing, show, showing_options
 from ykactor.wire.si import messages as si
 
 _APPLICATIONS = "applications"
+_KINDS = get_args(Kind)
 
 
 @click.command()
-@click.argument("ask", metavar="APP[/ASK]")
-@click.option("--partition", default="", metavar="NAME", help="The partition of the application.  [default: default]")
+@click.argument("name", metavar="APP[/ASK]|ASK|QUEUE|NODE")
+@click.option("--kind", type=click.Choice(_KINDS), help="What NAME is.  [default: whichever has the name]")
+@click.option("--partition", default="", metavar="NAME", help="Its partition.  [default: whichever has the name]")
 @click.option("--changes", is_flag=True, help="Also the smallest changes with which it would be placed, each tried on a copy.")
 @click.option("--preempt", is_flag=True, help="With --changes: it may preempt, within a minute.")
 @on_option
 @showing_options
-def command(ask: str, partition: str, changes: bool, preempt: bool, journal: Path | None, showing: Showing) -> None:
-    """Explain why an ask waits; of an application its first one.
+def command(
+    name: str, kind: Kind | None, partition: str, changes: bool, preempt: bool, journal: Path | None, showing: Showing
+) -> None:
+    """Explain why an ask waits, of an application its first one; what waits in a queue; what could run on a node.
 
-    First the reason, as ykactor asks prints it. Then a row for each level that the ask has to pass, from root to the nodes: the
-    type that is short or scarcest there (running applications count too), how much of it is in use, how much more the ask
-    wants, and how much too little that is; the level that keeps it back first is marked. Levels without a limit are left out.
-    Then the nodes by what keeps them from taking it, and what comes before it and why.
+    A queue is root or begins with root. Of an ask first the reason, as ykactor asks prints it. Then a row for each level that the
+    ask has to pass, from root to the nodes: the type that is short or scarcest there (running applications count too), how much
+    of it is in use, how much more the ask wants, and how much too little that is; the level that keeps it back first is marked.
+    Levels without a limit are left out. Then the nodes by what keeps them from taking it, and what comes before it and why.
 
     With --changes copies of the present state are made here, and nothing of the daemon changes; it needs the role replica.
     """
-    if preempt and not changes:
-        raise click.UsageError("found --preempt without --changes, expected both")
-    if not changes and journal is not None:
-        raise click.UsageError("found --on without --changes, expected both")
     if changes:
-        _show_changes(ask, partition, journal, showing, preempt=preempt)
+        if kind not in (None, "application", "ask"):
+            raise click.UsageError(f"found --changes with --kind {kind}, expected an application or ask")
+        _show_changes(name, partition, journal, showing, preempt=preempt)
         return
-    application_id, _, key = ask.partition("/")
-    showing.run_with(partial(explain, application_id=application_id, allocation_key=key, partition=partition), explained)
+    if preempt or journal is not None:
+        raise click.UsageError(f"found {'--preempt' if preempt else '--on'} without --changes, expected both")
+    name, _, key = name.partition("/")
+    if key and kind not in (None, "application", "ask"):
+        raise click.UsageError(f"found APP/ASK with --kind {kind}, expected an application or ask")
+    wanted = "application" if key else kind or ""
+    showing.run_with(partial(explain, name=name, allocation_key=key, kind=wanted, partition=partition), explained)
 
 
 def _show_changes(ask: str, partition: str, journal: Path | None, showing: Showing, *, preempt: bool) -> None:
@@ -65,7 +75,11 @@ def _show_changes(ask: str, partition: str, journal: Path | None, showing: Showi
 
 
 def explained(answer: si.Explanation) -> Printout:
-    """The explanation, or what is known of a task that does not wait."""
+    """The explanation of an ask, a queue or a node, or what is known of a task that does not wait."""
+    if (queue := answer.queue) is not None:
+        return Printout(to_builtins(queue), [queue.queue_name], lambda _: of_queue(queue))
+    if (node := answer.node) is not None:
+        return Printout(to_builtins(node), [node.node_id], lambda _: of_node(node))
     found = answer.ask
     if found is None:
         return Printout({"status": answer.status}, [], lambda _: [printable(answer.status)])

@@ -1,10 +1,11 @@
 """The feed: the messages of followers, those of the daemon to them, and the events in these."""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from ykactor.core.inspection.explanation import AskExplanation
+from ykactor.core.inspection.explanation import AskExplanation, NodeExplanation, QueueExplanation
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.inspection.process_status import StandbysStatus, UnconfirmedStatus
 from ykactor.wire.si.messages.base import Int64, Message, NotNegative, Part
@@ -132,13 +133,17 @@ class ReadUsage(_Reading, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Explain(_Reading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Ask why an ask waits, which is answered with ``Explanation`` (AP-153).
+    """Ask why an ask waits, what waits in a queue, or what could run on a node (AP-153, AP-156); ``Explanation`` is the answer.
 
     Attributes:
-        allocation_key: "" for the ask of the application that comes first.
+        name: of an application, a queue, a node or an ask.
+        kind: "" for whichever has this name.
+        allocation_key: the ask of the application ``name``; "" for the one that comes first.
+        partition_name: "" for all.
     """
 
-    application_id: str
+    name: str
+    kind: Literal["", "ask", "application", "queue", "node"] = ""
     allocation_key: str = ""
     partition_name: str = ""
 
@@ -256,15 +261,16 @@ class UsageRow(Part, frozen=True):
 
 
 class Explanation(Message, frozen=True, kw_only=True):
-    """The explanation of a pending ask.
+    """The explanation of a pending ask, a queue or a node; the others are null.
 
     Attributes:
-        status: what is known of one that does not wait; "" of one that does.
-        ask: null if it does not wait.
+        status: what is known of an ask or application that does not wait; "" otherwise.
     """
 
     status: str = ""
     ask: AskExplanation | None = None
+    queue: QueueExplanation | None = None
+    node: NodeExplanation | None = None
 
 
 class Usage(Message, frozen=True, kw_only=True):
