@@ -2,9 +2,9 @@
 
 from math import log10
 
-from bench import drawing
-from bench.drawing import line, polyline, text, ticks
 from bench.table import number
+from ykactor.surfaces.cli.report import drawing
+from ykactor.surfaces.cli.report.drawing import dotted, line, text, ticks
 
 _WIDTH, _HEIGHT = 560, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 60, 20, 56, 46
@@ -33,7 +33,7 @@ def chart(title: str, lines: dict[str, Line]) -> str:
     for place, (name, (colour, line_points)) in enumerate(lines.items()):
         x = _LEFT + 140 * place
         parts += [line(x, 40, x + 20, 40, colour), text(x + 26, 44, name)]
-        parts.append(polyline([(_x(value, values), _y(height, marks[-1])) for value, height in line_points], colour))
+        parts.append(dotted([(_x(value, values), _y(height, marks[-1])) for value, height in line_points], colour))
     return drawing.svg(_WIDTH, _HEIGHT, _STYLE, parts)
 
 

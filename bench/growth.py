@@ -10,9 +10,9 @@ from statistics import fmean
 
 from msgspec import Struct
 
-from bench import drawing
-from bench.drawing import line, text, ticks
 from bench.table import number
+from ykactor.surfaces.cli.report import drawing
+from ykactor.surfaces.cli.report.drawing import line, text, ticks
 
 MIB = 2**20
 #: A quantity may be higher in the last third than in the middle third by this share ...

@@ -1,10 +1,10 @@
 """A report as a chart: allocations per second of each case, with the target and YuniKorn's figure."""
 
-from bench import drawing
-from bench.drawing import line, rect, text, ticks
 from bench.runs import Figure, Report
 from bench.table import number
 from bench.targets import target, yunikorn_here
+from ykactor.surfaces.cli.report import drawing
+from ykactor.surfaces.cli.report.drawing import line, rect, text, ticks
 
 _RATE = "allocations_per_second"
 

@@ -116,6 +116,10 @@ def test_a_process_decides_as_this_one(run_here, base, tmp_path):
     ("options", "code", "says"),
     [
         (["--json", "{tmp}/c.json"], 2, "--json needs --compare BASE.yaml"),
+        (["--html", "{tmp}/c.json"], 2, "--html needs --compare BASE.yaml"),
+        (["--compare", "{base}", "--html", "{tmp}/c.json", "--json", "{tmp}/c.json"], 2, "expected two files"),
+        (["--compare", "{base}", "--json", "{tmp}/c.json", "--html", "{tmp}/none/c"], 2, "none/c: No such file or directory"),
+        (["--compare", "{base}", "--html", "/dev/full"], 2, "/dev/full: No space left on device"),
         (["--compare", "{tmp}/none.yaml"], 2, "none.yaml' does not exist"),
         (["--compare", "{tmp}/bad.yaml"], 1, "bad.yaml:1:27: partitions[0].colour: "),
         (["--compare", "{tmp}/binary.yaml"], 1, "binary.yaml: not UTF-8 text"),

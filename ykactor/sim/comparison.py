@@ -73,7 +73,7 @@ class Applications(Struct, frozen=True, rename="camel"):
 
 
 class Both(Struct, frozen=True):
-    """Values of both runs in the same order."""
+    """Values of both runs in the same order; none of a run without them."""
 
     base: list[float]
     other: list[float]
@@ -182,8 +182,7 @@ def paired(base: dict[str, float], other: dict[str, float]) -> Applications:
 
 
 def _both(base: dict[str, list[float]], other: dict[str, list[float]]) -> dict[str, Both]:
-    nothing = [0.0] * SPANS
-    return {name: Both(base.get(name, nothing), other.get(name, nothing)) for name in sorted(base.keys() | other.keys())}
+    return {name: Both(base.get(name, []), other.get(name, [])) for name in sorted(base.keys() | other.keys())}
 
 
 def json_schema() -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from ykactor.sim.trial import RunReport
 from ykactor.surfaces.cli.options import reserves_nodes
 from ykactor.surfaces.cli.processes import Progress, Work, results
 from ykactor.surfaces.cli.queue_files import read_once
-from ykactor.surfaces.cli.report import text
+from ykactor.surfaces.cli.report import html, text
 from ykactor.surfaces.cli.terminal import indented, progress_of, say, say_lines, write
 from ykactor.surfaces.files.regular import whole_file
 from ykactor.wire.queuefile.load import load as load_config
@@ -34,18 +34,34 @@ class Comparing(Struct, frozen=True):
 
     Attributes:
         base: the queue file to compare with; None: there is nothing to compare.
-        json_file: where to write the comparison.
+        json_file, html_file: where to write the comparison.
     """
 
     base: Path | None
     json_file: Path | None
+    html_file: Path | None
 
     def check(self, of_one_run: list[str]) -> None:
         """Refuse options of a comparison without one, and those of one run with it."""
-        if self.base is None and self.json_file is not None:
-            raise click.UsageError("--json needs --compare BASE.yaml")
+        of_a_comparison = {"--json": self.json_file, "--html": self.html_file}
+        if self.base is None and (given := [name for name, value in of_a_comparison.items() if value is not None]):
+            raise click.UsageError(f"{given[0]} needs --compare BASE.yaml")
+        if self.json_file is not None and self.json_file == self.html_file:
+            raise click.UsageError(f"found {self.json_file} for --json and --html, expected two files")
         if self.base is not None and of_one_run:
             raise click.UsageError(f"{of_one_run[0]} is of one run: it cannot be used with --compare")
+
+
+    def files(self) -> Iterator[tuple[Path, Callable[[Comparison], str]]]:
+        """The files that are wanted, and what they say of the comparison."""
+        if self.json_file is not None:
+            yield self.json_file, _json
+        if self.html_file is not None:
+            yield self.html_file, html.page
+
+
+def _json(comparison: Comparison) -> str:
+    return indented(to_builtins(comparison)) + "\n"
 
 
 def compare(file: Path, scenario: Scenario, comparing: Comparing, *, as_json: bool) -> None:
@@ -63,16 +79,15 @@ def compare(file: Path, scenario: Scenario, comparing: Comparing, *, as_json: bo
         say("warning: the scenario puts other configurations into force: both runs get them", err=True)
     names = Names(scenario.name, name, scenario.config_file or f"{file}: config")
     with ExitStack() as files:
-        write_json = files.enter_context(whole_file(comparing.json_file)) if comparing.json_file else None
+        outputs = [(files.enter_context(whole_file(path)), form) for path, form in comparing.files()]
         comparison = _compared(names, [base, scenario])
-        document = indented(to_builtins(comparison))
-        if write_json is not None:
-            write_json(document.encode() + b"\n")
+        for write_file, form in outputs:
+            write_file(form(comparison).encode())
     for run, refusals in comparison.refused.items():
         for refusal in refusals:
             say(f"refused ({run}): {refusal}", err=True)
     if as_json:
-        say_lines(document)
+        say_lines(_json(comparison).removesuffix("\n"))
     else:
         write(text.lines(comparison))
 

@@ -64,6 +64,13 @@ _OUTPUT = JsonFile("wb", lazy=False)
         type=OUTPUT_FILE,
         help="With --compare: write the comparison to this file, as JSON.",
     ),
+    click.option(
+        "--html",
+        "html_file",
+        metavar="FILE",
+        type=OUTPUT_FILE,
+        help="With --compare: write it to this file, as one page with plots and tables.",
+    ),
 )
 @click.option("--schema", is_flag=True, help="Print the JSON schema of scenario files, for editors, and run nothing.")
 def command(

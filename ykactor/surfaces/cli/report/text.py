@@ -22,7 +22,7 @@ _HEADLINE = [
     Column("MOST WON", field("won")),
 ]
 #: By column, the figure of a group and its text.
-_FIGURES: dict[str, tuple[Callable[[Group[Compared]], Compared | None], Text]] = {
+FIGURES: dict[str, tuple[Callable[[Group[Compared]], Compared | None], Text]] = {
     "ASKS": (lambda group: group.asks, count),
     "WAIT MEAN": (lambda group: group.wait_seconds.mean, seconds),
     "P50": (lambda group: group.wait_seconds.p50, seconds),
@@ -32,7 +32,7 @@ _FIGURES: dict[str, tuple[Callable[[Group[Compared]], Compared | None], Text]] =
     "USED": (lambda group: group.used_percent.get("vcore"), percent),
     "PREEMPTED": (lambda group: group.preempted, count),
 }
-_GROUPS = [Column("NAME", field("name")), *(Column(name, field(name), is_number=True) for name in _FIGURES)]
+_GROUPS = [Column("NAME", field("name")), *(Column(name, field(name), is_number=True) for name in FIGURES)]
 _APPLICATIONS = [
     Column("APPLICATION", field("name")),
     *(Column(name.upper(), field(name), is_number=True) for name in ("base", "other", "change")),
@@ -72,15 +72,21 @@ def _group_lines(title: str, groups: Mapping[str, Group[Compared]]) -> Iterator[
     """A table of those whose mean wait changes most, in the order of their names; nothing if there is only one of its kind."""
     if len(groups) < 2:
         return
-    ranked = sorted(groups, key=lambda name: -abs(groups[name].wait_seconds.mean.change or 0))[:ROWS_MAX]
-    rows = [_group_row(name, groups[name]) for name in groups if name in set(ranked)]
+    rows = [group_row(name, groups[name]) for name in most_changed(groups, ROWS_MAX)]
     yield ""
     yield f"By {title}, base -> other where they differ{_more(len(groups) - len(rows))}:"
     yield from table(_GROUPS, rows)
 
 
-def _group_row(name: str, group: Group[Compared]) -> Row:
-    return {"name": name or NONE, **{column: _both(of(group), text) for column, (of, text) in _FIGURES.items()}}
+def most_changed(groups: Mapping[str, Group[Compared]], most: int) -> list[str]:
+    """The names of those whose mean wait changes most, in their order."""
+    ranked = set(sorted(groups, key=lambda name: -abs(groups[name].wait_seconds.mean.change or 0))[:most])
+    return [name for name in groups if name in ranked]
+
+
+def group_row(name: str, group: Group[Compared]) -> Row:
+    """The name and the figures, as in the table."""
+    return {"name": name or NONE, **{column: _both(of(group), text) for column, (of, text) in FIGURES.items()}}
 
 
 def _both(figure: Compared | None, text: Text) -> str:
@@ -93,20 +99,26 @@ def _both(figure: Compared | None, text: Text) -> str:
 
 def _application_lines(applications: Applications) -> Iterator[str]:
     yield ""
-    longer = f"{applications.longer} of {plural(applications.paired, 'application')} wait longer"
-    only = {"base": applications.only_base, "other": applications.only_other}
-    unpaired = [f"{number} only with {name}" for name, number in only.items() if number]
-    yield ", ".join([longer, f"{applications.shorter} less long", *unpaired])
+    yield pairs(applications)
     for title, moved, all_of_them in (
         ("Lost most", applications.losses, applications.longer),
         ("Won most", applications.gains, applications.shorter),
     ):
         if moved:
             yield f"{title}, mean wait of a task{_more(all_of_them - len(moved))}:"
-            yield from table(_APPLICATIONS, [_application_row(application) for application in moved])
+            yield from table(_APPLICATIONS, [application_row(application) for application in moved])
 
 
-def _application_row(moved: Moved) -> Row:
+def pairs(applications: Applications) -> str:
+    """``3 of 20 applications wait longer, 5 less long, 1 only with base``."""
+    longer = f"{applications.longer} of {plural(applications.paired, 'application')} wait longer"
+    only = {"base": applications.only_base, "other": applications.only_other}
+    unpaired = [f"{number} only with {name}" for name, number in only.items() if number]
+    return ", ".join([longer, f"{applications.shorter} less long", *unpaired])
+
+
+def application_row(moved: Moved) -> Row:
+    """The name and the mean waits, as in the table."""
     change = Compared(moved.base_seconds, moved.other_seconds, moved.change_seconds)
     return {
         "name": moved.application_id,

@@ -1,6 +1,8 @@
 """Elements of SVG pictures, and round numbers for their axes."""
 
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, quoteattr
+
+from ykactor.core.values.printable import printable
 
 
 def svg(width: float, height: float, style: str, parts: list[str]) -> str:
@@ -11,9 +13,15 @@ def svg(width: float, height: float, style: str, parts: list[str]) -> str:
     )
 
 
+def inline(width: float, height: float, label: str, parts: list[str]) -> str:
+    """A picture in an HTML page, which has its style; ``label`` says what it shows."""
+    head = f'<svg viewBox="0 0 {width} {height}" role="img" aria-label={quoteattr(printable(label))}>'
+    return "\n".join([head, *parts, "</svg>"])
+
+
 def text(x: float, y: float, content: str, kind: str = "", anchor: str = "start") -> str:
     """A line of text; ``kind`` is a class of the style."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(content)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(printable(content))}</text>'
 
 
 def rect(x: float, y: float, width: float, height: float, kind: str) -> str:
@@ -27,10 +35,15 @@ def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
 
 
 def polyline(points: list[tuple[float, float]], kind: str) -> str:
-    """A line through points, with a dot on each."""
+    """A line through points."""
     joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return f'<polyline points="{joined}" class="{kind}" style="fill: none"/>'
+
+
+def dotted(points: list[tuple[float, float]], kind: str) -> str:
+    """A line through points, with a dot on each."""
     dots = [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" class="{kind}"/>' for x, y in points]
-    return "\n".join([f'<polyline points="{joined}" class="{kind}" style="fill: none"/>', *dots])
+    return "\n".join([polyline(points, kind), *dots])
 
 
 def ticks(reach: float) -> list[float]:
