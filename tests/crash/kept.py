@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 from ledger import Ledger
+from recordedfiles import record
 
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.records.encoding import decode
 from ykactor.core.records.rows import TaskRow
 from ykactor.journal.reading import Reader
-from ykactor.surfaces.cli.replay import replayed
+from ykactor.surfaces.cli.replay import compared, exact_turns, replayed
 from ykactor.surfaces.files.recovery import Recovered, recover
 from ykactor.wire.si.codec import JSON
 
@@ -87,11 +89,17 @@ def _check_turns(turns: Iterable[bytes]) -> None:
 
 
 def replay(directory: Path) -> None:
-    """Check that all daemons that have written the journal decide the same again."""
+    """Check that all daemons that have written the journal decide the same again, also without it (DU-26)."""
     with Reader.open(directory) as reader:
         outcome = replayed(reader)
     assert outcome.turns
     assert outcome.difference is None, outcome.difference
+    with TemporaryDirectory() as other:
+        exact = Path(other) / "exact.jsonl"
+        record(directory, exact, "--exact")
+        again = compared(exact_turns(exact), exact)
+    assert again.difference is None, again.difference
+    assert (again.turns, again.facts) == (outcome.turns, outcome.facts)
 
 
 def assert_same(found: Placed, expected: Placed, when: str) -> None:

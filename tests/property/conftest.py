@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from kept_rows import KeptRows
+from kept_rows import KeptRows, all_rows
 
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.turn.turn import TurnResult
@@ -23,6 +23,8 @@ def kept_rows(monkeypatch: pytest.MonkeyPatch) -> None:
         if isinstance(self.scheduler, SchedulerCore):
             if not hasattr(self, "kept"):
                 self.kept = KeptRows(EVERY_TURNS)
+                if self.core.turns > 1:  # it was made from rows
+                    self.kept.rows = all_rows(self.core, self.scheduler)
             self.kept.follow(self.core, self.scheduler)
         return result
 

@@ -23,6 +23,7 @@ PAGE_ROWS = 64
 # Two statements in one: SQLite finds a single minimum or maximum at once, but reads the whole table for both together.
 _NUMBERS = "SELECT ifnull((SELECT min(number) FROM log), 1), ifnull((SELECT max(number) FROM log), 0)"
 _BASES = "SELECT number, position, state, crc FROM base WHERE number = ? ORDER BY position"
+_BASE_NUMBERS = "SELECT DISTINCT number FROM base ORDER BY number"
 _BASE_POSITIONS = "SELECT position FROM base WHERE number = ?"
 _BASE_BYTES = "SELECT ifnull(sum(length(state)), 0) FROM base WHERE number = ?"
 _MENTIONS = "SELECT number FROM mention WHERE number >= ? AND instr(names, ?) ORDER BY number"
@@ -155,6 +156,11 @@ class Reader:
                     raise damaged(self.path, f"a base of transaction {number} is not as it was written")
                 found[columns[1]] = zlib.decompress(columns[2])
         return found
+
+    def base_numbers(self) -> list[int]:
+        """The transactions that have states, in their order. Raises:  JournalError."""
+        with explained(self.path):
+            return [number for (number,) in self.connection.execute(_BASE_NUMBERS)] if self.has_bases else []
 
     def base_positions(self, number: int) -> set[int]:
         """The positions of the turns of a transaction before which it has a state. Raises:  JournalError."""

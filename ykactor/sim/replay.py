@@ -49,11 +49,12 @@ class Replay:
 
     Attributes:
         turns, facts: how many were compared.
+        partitions: after the turns so far.
     """
 
     def __init__(self) -> None:
         self.turns = self.facts = 0
-        self._partitions: dict[PartitionName, tuple[PartitionCore, SchedulerCore]] = {}
+        self.partitions: dict[PartitionName, Cores] = {}
 
     def begin(self, turn: RecordedTurn, base: bytes) -> Difference | None:
         """The daemon has made the partition from ``base`` before the turn. Returns what is another than here.
@@ -62,9 +63,9 @@ class Replay:
             UnreadableRowError, DamagedStateError: the base is damaged, or of a later version.
         """
         recorded = decode_base(base)
-        known = self._partitions.get(turn.partition)
+        known = self.partitions.get(turn.partition)
         made = finished(partition_from(recorded))
-        self._partitions[turn.partition] = made
+        self.partitions[turn.partition] = made
         is_new = made[0].turns == 0
         return None if known is None or is_new else _differing_row(turn, recorded, *known)
 
@@ -74,7 +75,7 @@ class Replay:
         Raises:
             UnreadableCauseError, HistoryError: the turn is damaged, or of another version.
         """
-        known = self._partitions.get(turn.partition)
+        known = self.partitions.get(turn.partition)
         if known is None or turn.number is None:
             return None
         if known[0].turns + 1 != turn.number:
@@ -85,7 +86,7 @@ class Replay:
         self.turns += 1
         self.facts += len(facts)
         if ends_partition(cause):
-            del self._partitions[turn.partition]
+            del self.partitions[turn.partition]
         return _differing_fact(turn, facts)
 
 

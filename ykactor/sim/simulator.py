@@ -6,8 +6,9 @@ whenever all tasks wait, so a simulated day takes only the time of its decisions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import Any
 
 import trio
 import trio.testing
@@ -22,20 +23,24 @@ from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.inspection.pending_asks import waiting_asks
 from ykactor.core.inspection.snapshot import FinalApplication, FinalState, FinalStates, final_state
 from ykactor.core.messages.acts import Administration, Operator
-from ykactor.core.messages.facts import Allocated, ApplicationRejected, Fact, Released
+from ykactor.core.messages.facts import ApplicationRejected, Fact
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.states import ApplicationState
-from ykactor.core.messages.submissions import RefuseConfig, Submission, WantSchedulingStates
+from ykactor.core.messages.submissions import RefuseConfig, RemovePartition, Submission, WantSchedulingStates
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
+from ykactor.core.turn import turn
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
 from ykactor.core.values.parts import finished
 from ykactor.core.values.times import US_NS
 from ykactor.sim.direct import DirectPartition, DirectPartitions
+from ykactor.sim.reactions import Conditional, Reactions
+from ykactor.sim.recorded import Added, Due, Happening, RecordedPartitions, Removed, Renewed, beginning, states
 from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario, TimedRequest
-from ykactor.wire.scenario.endings import Endings, ask_key
+from ykactor.wire.scenario.endings import Endings
 from ykactor.wire.scenario.model import OperatorOnly, ScenarioRequest
+from ykactor.wire.scenario.recording import Lives, Recording, Rows, Turn
 from ykactor.wire.si import acts, requests
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.protocol_error import ProtocolError
@@ -82,7 +87,7 @@ class Record:
         self._present: dict[PartitionName, list[Fact]] = {}
         self.refused: list[str] = []
         #: The ends of the allocations that say how long they run.
-        self.endings = Endings()
+        self.endings: Endings = Endings()
         self.turned_away: dict[str, FinalApplication] = {}
         self.is_open = False
 
@@ -95,13 +100,7 @@ class Record:
                 self.flush()
                 self._now_ns = fact.at_ns
             self._present.setdefault(name, []).append(fact)
-            if isinstance(fact, Allocated | Released):
-                ask = fact.ask
-                key = ask_key(name, ask.application_id, ask.allocation_key)
-                if isinstance(fact, Allocated):
-                    self.endings.on_started(key, fact.at_ns)
-                else:
-                    self.endings.on_ended(key)
+            self.endings.observe(name, fact)
 
     def flush(self) -> None:
         """Tell of the facts of the present time."""
@@ -128,6 +127,8 @@ class Record:
             if isinstance(fact, ApplicationRejected):
                 rejected = FinalApplication(state=ApplicationState.REJECTED.value, queue_name="")
                 self.turned_away[fact.application_id] = rejected
+        if isinstance(self.endings, Reactions):
+            routed = {name: list(self.endings.present(name, submissions)) for name, submissions in routed.items()}
         return routed
 
     def outcome(self, cores: list[tuple[PartitionCore, SchedulerState]], end_ns: int) -> Outcome:
@@ -208,7 +209,8 @@ async def _play(instant: Instant, partitions: Partitions, record: Record) -> Non
 
 
 async def _carry_out(step: Step, partitions: Partitions, record: Record, at_ns: int) -> None:
-    """Carry out one step; no decision is taken before all steps of the instant are carried out."""
+    """Carry out one step of no recording; no decision is taken before all steps of the instant are carried out."""
+    assert not isinstance(step, Happening)
     if isinstance(step, Request):
         await _administer(step, partitions, record, at_ns)
         return
@@ -266,12 +268,15 @@ def simulate(
     Args:
         observe: called with each fact.
         progress: called after each instant.
-        budget: the bounds of one cycle.
+        budget: the bounds of one cycle; a recording has its own.
         reserves: whether asks reserve nodes (SC-50).
 
     Raises:
         wire.queuefile.ConfigError: the scenario's configuration is invalid.
+        UnreadableRowError, DamagedStateError: as of ``simulate_recording``.
     """
+    if scenario.recorded is not None:
+        return simulate_recording(scenario, observe, progress, reserves=reserves)
     record = Record(observe)
 
     def make(config: PartitionConfig, now_ns: int) -> DirectPartition:
@@ -291,6 +296,46 @@ def simulate(
     end_ns = run_directly(scenario, direct, record, after=lambda at_ns: progress(at_ns / until_ns))
     partitions = direct.partitions.values()
     return record.outcome([(partition.core, partition.scheduler.state) for partition in partitions], end_ns)
+
+
+def simulate_recording(
+    scenario: Scenario,
+    observe: Observe = ignore,
+    progress: Progress = lambda _: None,
+    begun: Callable[[Mapping[PartitionName, DirectPartition]], object] = lambda _: None,
+    *,
+    reserves: bool = True,
+) -> Outcome:
+    """Run a recording through the plain loop.
+
+    Args:
+        begun: called with the partitions before the first instant, as they are then (``recorded.opening``).
+        reserves: whether asks reserve nodes in partitions that another configuration adds (SC-50).
+
+    Raises:
+        wire.queuefile.ConfigError: the configuration that replaces the recorded ones is invalid.
+        UnreadableRowError, DamagedStateError: the recorded state is damaged, or of another version.
+    """
+    recorded = scenario.recorded
+    assert recorded is not None
+    begin_ns = recorded.begin_ns
+    first = beginning(scenario)
+    record = Record(observe, begin_ns)
+    direct = RecordedPartitions(record.add, begin_ns, first.partitions, reserves=reserves)
+    record.endings = reactions = Reactions(recorded, direct.partitions)
+    for lives in first.lives:
+        reactions.begin(lives)
+    reactions.resume()
+    begun(direct.partitions)
+    record.is_open = True
+    messages = first.messages
+    if scenario.config:
+        messages = [TimedRequest(0, si.UpdateConfigurationRequest(config=scenario.config)), *messages]
+    until_ns = max(1, to_ns(scenario.until))
+    played = structs.replace(scenario, messages=messages)
+    end_ns = run_directly(played, direct, record, begin_ns, lambda at_ns: progress((at_ns - begin_ns) / until_ns))
+    cores = [(partition.core, partition.scheduler.state) for partition in direct.partitions.values()]
+    return record.outcome(cores, end_ns)
 
 
 def run_directly(
@@ -357,6 +402,9 @@ def play(
             if refusal := _refusal(step, direct, at_ns):
                 refuse(refusal)
             continue
+        if isinstance(step, Happening):
+            step.carry_out(direct, at_ns)
+            continue
         if isinstance(step, SchedulerConfig):
             objection = direct.switch(at_ns, step)
             if not objection:
@@ -386,7 +434,8 @@ class Request(Struct, frozen=True):
     administration: Administration
 
 
-Step = Work | SchedulerConfig | Request
+#: Only recordings have happenings.
+Step = Work | SchedulerConfig | Request | Happening
 
 
 class Instant(Struct):
@@ -463,14 +512,21 @@ def with_endings(scripted: Instant, endings: Endings) -> Instant:
     """The next instant: ``scripted``, or an earlier one in which allocations end. What ends at its time ends before its steps."""
     at_ns = endings.next_ns(scripted.at_ns)
     instant = scripted if at_ns == scripted.at_ns else Instant(at_ns, [], [])
-    ending = endings.take(at_ns)
-    if ending is not None:
-        instant.put_first(requests.submissions(ending))
+    work = endings.work(at_ns)
+    if work:
+        instant.put_first(work)
     return instant
 
 
-def _add_step(instant: Instant, request: ScenarioRequest) -> None:
+def _add_step(instant: Instant, request: ScenarioRequest | Recording) -> None:
     match request:
+        case Turn():
+            instant.steps += [Renewed(request.partition)] if request.anew else []
+            instant.steps.append(_recorded_step(request))
+        case Rows():
+            instant.steps += (Added(name, cores) for name, cores in states([request]).items())
+        case Lives():
+            raise ProtocolError("UNSUPPORTED", "lives of tasks are only known at second 0", "type")
         case _ if isinstance(request, requests.PartitionRequest):
             instant.add(requests.submissions(request))
         case si.TerminateApplication() | si.MoveApplication():
@@ -486,6 +542,22 @@ def _add_step(instant: Instant, request: ScenarioRequest) -> None:
                 instant.add({ANY_PARTITION: [RefuseConfig(error.summary())]})
         case _:
             raise ProtocolError("UNSUPPORTED", f"a simulation cannot carry out {type(request).__name__}", "type")
+
+
+def _recorded_step(recorded: Turn) -> Step:
+    """A turn of a recording, which is never part of another step: it was not before."""
+    partition, cause = recorded.partition, recorded.cause
+    if isinstance(cause, turn.Request):
+        return Request(partition, cause.wanted)
+    if isinstance(cause, turn.CycleDue | turn.TimersDue):
+        return Due(partition, cause)
+    if any(isinstance(each, RemovePartition) for each in cause.submissions):
+        return Removed(partition)
+    conditional = {*recorded.if_known, *recorded.after_tasks}
+    if not conditional:
+        return {partition: cause.submissions}
+    work: list[Any] = [Conditional(each) if index in conditional else each for index, each in enumerate(cause.submissions)]
+    return {partition: work}
 
 
 def addressed(work: Work, known: list[PartitionName], at_ns: int) -> tuple[Work, list[Fact]]:

@@ -127,10 +127,10 @@ class _Level:
 
     __slots__ = ("area", "since_ns", "value")
 
-    def __init__(self) -> None:
+    def __init__(self, begin_ns: int) -> None:
         self.value = 0
         self.area = 0
-        self.since_ns = 0
+        self.since_ns = begin_ns
 
     def change(self, at_ns: int, delta: int) -> None:
         self.area += self.value * (at_ns - self.since_ns)
@@ -141,8 +141,12 @@ class _Level:
 class _Levels(dict[str, _Level]):
     """One level for each resource type; a type that was never seen has the value 0."""
 
+    def __init__(self, begin_ns: int) -> None:
+        super().__init__()
+        self._begin_ns = begin_ns
+
     def __missing__(self, name: str) -> _Level:
-        level = self[name] = _Level()
+        level = self[name] = _Level(self._begin_ns)
         return level
 
     def add(self, at_ns: int, delta: Resource) -> None:
@@ -155,13 +159,14 @@ class _Levels(dict[str, _Level]):
 
 
 class Summary:
-    """Summarises the facts of a run, which begins at 0."""
+    """Summarises the facts of a run, which begins at ``begin_ns``."""
 
-    def __init__(self) -> None:
+    def __init__(self, begin_ns: int = 0) -> None:
+        self._begin_ns = begin_ns
         self._placed = self._released = self._cancelled = 0
         self._refused: list[tuple[str, str, str]] = []
-        self._used = _Levels()
-        self._capacity = _Levels()
+        self._used = _Levels(begin_ns)
+        self._capacity = _Levels(begin_ns)
         self._capacity_of: dict[NodeID, Resource] = {}
         self._waiting_since_ns: dict[_AskKey, int] = {}
         self._preemptions = self._evictions = 0
@@ -215,7 +220,7 @@ class Summary:
             pending: the pending asks: key, queue and reason.
         """
         return SummaryReport(
-            duration_s=end_ns / _NS,
+            duration_s=(end_ns - self._begin_ns) / _NS,
             placed=self._placed,
             released=self._released,
             cancelled=self._cancelled,

@@ -81,8 +81,8 @@ def compare(file: Path, scenario: Scenario, comparing: Comparing, *, as_json: bo
     with ExitStack() as files:
         outputs = [(files.enter_context(whole_file(path)), form) for path, form in comparing.files()]
         comparison = _compared(names, [base, scenario])
-        for write_file, form in outputs:
-            write_file(form(comparison).encode())
+        for output, form in outputs:
+            output.write(form(comparison).encode())
     for run, refusals in comparison.refused.items():
         for refusal in refusals:
             say(f"refused ({run}): {refusal}", err=True)

@@ -36,14 +36,12 @@ def opened(directory: Path) -> Iterator[Reader]:
 
 
 @contextmanager
-def readable(reader: Reader, number: int) -> Iterator[None]:
+def readable(path: Path, number: int) -> Iterator[None]:
     """Raises what cannot be read in a transaction as ``JournalError``, with the number of the transaction."""
     try:
         yield
     except (HistoryError, UnreadableCauseError, UnreadableRowError, DamagedStateError) as error:
-        raise JournalError(
-            f"{reader.path}: transaction {number}: {error}; use the version of the program that wrote it"
-        ) from None
+        raise JournalError(f"{path}: transaction {number}: {error}; use the version of the program that wrote it") from None
 
 
 # ---- the causes of turns in words: what may follow "because of"
@@ -131,7 +129,7 @@ def _audited(directory: Path, since_ns: int) -> Iterator[Audited]:
             row = reader.row(number)
             if row is None:  # it has become too old meanwhile
                 continue
-            with readable(reader, number):
+            with readable(reader.path, number):
                 facts = [fact for text in row.turns() for fact in decode_facts(decode_turn(text).facts)]
             yield from (fact for fact in facts if isinstance(fact, Audited) and fact.at_ns >= since_ns)
 

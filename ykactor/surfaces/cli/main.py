@@ -46,6 +46,7 @@ COMMANDS = {
     "story": "story",
     "convert": "convert",
     "journal": "journal",
+    "record": "record",
     "replay": "replay",
     "replica": "replica",
     "take-over": "take_over",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,22 @@ import click
 from msgspec import Raw, Struct, to_builtins
 from msgspec.structs import replace
 
+from ykactor.core.records.base import base_of
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
+from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
 from ykactor.sim.replay import Difference, Replay, reproduce
+from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.cells import time_text
 from ykactor.surfaces.cli.history import in_words, opened, readable
 from ykactor.surfaces.cli.options import WholeNumber, text_or_json
 from ykactor.surfaces.cli.terminal import indented, say_lines
 from ykactor.wire.history import RecordedTurn, UnreadableCauseError, decode_cause, decode_turn
 from ykactor.wire.post_mortem import UnreadablePostMortemError
+from ykactor.wire.scenario import ScenarioError
+from ykactor.wire.scenario.load import exact_lines
+from ykactor.wire.scenario.recording import Rows, TurnLine
 
 
 class Outcome(Struct, rename="camel"):
@@ -42,7 +48,7 @@ class Outcome(Struct, rename="camel"):
 
 
 @click.command()
-@click.argument("source", metavar="DIR|POST-MORTEM", type=click.Path(exists=True, path_type=Path))
+@click.argument("source", metavar="DIR|RECORDING|POST-MORTEM", type=click.Path(exists=True, path_type=Path))
 @click.option("--until", type=WholeNumber(min=1), metavar="NUMBER", help="The last transaction. Default: the newest.")
 @click.option("--partition", metavar="NAME", help="Only the turns of this partition.")
 @text_or_json("json is one document.")
@@ -52,13 +58,18 @@ def command(source: Path, until: int | None, partition: str | None, output: str)
     Begins with the oldest base in the history. Prints the first difference, and then exits with code 1. The
     daemon may run meanwhile. A difference is expected when another version of the program has written the journal.
 
+    A RECORDING is a .jsonl file of ykactor record --exact; its transactions are its lines.
+
     Of a POST-MORTEM, the file that is written when a partition fails, the turn that failed is run again. Prints what it raises;
     if it raises nothing, that is printed, and the exit code is 1.
     """
-    if source.is_file():
+    if source.suffix == ".jsonl":
+        with exit_codes.ending(ScenarioError, JournalError):
+            _show(source, compared(exact_turns(source, until, partition), source), partition, output)
+    elif source.is_file():
         _reproduce(source)
-        return
-    _replay(source, until, partition, output)
+    else:
+        _replay(source, until, partition, output)
 
 
 def _reproduce(path: Path) -> None:
@@ -76,21 +87,30 @@ def _replay(directory: Path, until: int | None, partition: str | None, output: s
         outcome = replayed(reader, until, partition)
         if partition is not None and not outcome.turns:
             _refuse_unknown(reader, until, partition)
+    _show(directory, outcome, partition, output)
+
+
+def _show(source: Path, outcome: Outcome, partition: str | None, output: str) -> None:
     if not outcome.turns and outcome.difference is None:
+        of = "" if partition is None else f" of partition {partition}"
         raise click.ClickException(
-            f"{directory}: found no turn after a base, expected one; history that is older than the oldest base in it"
-            " cannot be run again"
+            f"{source}: found no turn{of} after a base, expected one; history that is older than the oldest base in it cannot be"
+            " run again"
         )
-    say_lines(indented(_document(outcome)) if output == "json" else _text(directory, outcome))
+    say_lines(indented(_document(outcome)) if output == "json" else _text(source, outcome))
     if outcome.difference is not None:
         why = "another version of ykactor may have recorded it (ykactor rule DU-15)"
-        raise click.ClickException(f"{directory}: not every turn is as it was recorded; {why}")
+        raise click.ClickException(f"{source}: not every turn is as it was recorded; {why}")
 
 
 def _refuse_unknown(reader: Reader, until: int | None, partition: str) -> None:
-    known = sorted({turn.partition for _, turn, _ in _turns(reader, until, None)})
+    known = sorted({turn.partition for _, turn, _ in turns_in(reader, until)})
     if known and partition not in known:
         raise click.ClickException(f"{reader.path}: no partition {partition}, there is {' and '.join(known)}")
+
+
+#: A turn with the number of its transaction or line and, if there is one, the base before it.
+Numbered = tuple[int, RecordedTurn, bytes | None]
 
 
 def replayed(reader: Reader, until: int | None = None, partition: str | None = None) -> Outcome:
@@ -99,9 +119,14 @@ def replayed(reader: Reader, until: int | None = None, partition: str | None = N
     Raises:
         JournalError: the journal is damaged, or of another version.
     """
+    return compared(turns_in(reader, until, partition), reader.path)
+
+
+def compared(turns: Iterable[Numbered], path: Path) -> Outcome:
+    """Run turns again, up to the first difference. Raises:  JournalError if one cannot be read; ``path`` is where they are."""
     replay, outcome, newest = Replay(), Outcome(), 0
-    for number, turn, base in _turns(reader, until, partition):
-        with readable(reader, number):
+    for number, turn, base in turns:
+        with readable(path, number):
             difference = None if base is None else replay.begin(turn, base)
             difference = difference or replay.repeat(turn)
         if replay.turns > outcome.turns:
@@ -115,17 +140,35 @@ def replayed(reader: Reader, until: int | None = None, partition: str | None = N
     return outcome
 
 
-def _turns(reader: Reader, until: int | None, partition: str | None) -> Iterator[tuple[int, RecordedTurn, bytes | None]]:
-    """Each turn with the number of its transaction and, if there is one, the base before it."""
-    for row in reader.rows():
+def turns_in(reader: Reader, until: int | None = None, partition: str | None = None, first: int = 1) -> Iterator[Numbered]:
+    """The turns from transaction ``first`` on."""
+    for row in reader.rows(first):
         if until is not None and row.number > until:
             return
         bases = reader.bases(row.number)
         for position, text in enumerate(row.turns()):
-            with readable(reader, row.number):
+            with readable(reader.path, row.number):
                 turn = decode_turn(text)
             if partition in (None, turn.partition):
                 yield row.number, turn, bases.get(position)
+
+
+def exact_turns(path: Path, until: int | None = None, partition: str | None = None) -> Iterator[Numbered]:
+    """The turns of an exact recording, up to a line. Raises:  ScenarioError."""
+    rows: list[bytes] = []
+    reserves = has_base = False
+    for number, line in exact_lines(path):
+        if until is not None and number > until:
+            return
+        if isinstance(line, Rows):
+            reserves, has_base = line.reserves, True
+            rows += (b"[%b,%b]" % (bytes(key), bytes(row)) for key, row in line.rows)
+        elif isinstance(line, TurnLine):
+            turn = RecordedTurn(line.partition_name, line.number, line.at_ns, line.cause, line.facts)
+            base = base_of(rows, reserves=reserves) if has_base else None
+            rows, has_base = [], False
+            if partition in (None, turn.partition):
+                yield number, turn, base
 
 
 def _text(directory: Path, outcome: Outcome) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -11,8 +12,12 @@ import msgspec
 from msgspec import structs
 
 from ykactor.core.messages.facts import Fact
+from ykactor.core.records.encoding import UnreadableRowError
+from ykactor.core.records.restore import DamagedStateError
 from ykactor.core.values.ids import PartitionName
-from ykactor.sim.simulator import Observe, Outcome, simulate, simulate_with_actors
+from ykactor.sim.direct import DirectPartition
+from ykactor.sim.recorded import opening
+from ykactor.sim.simulator import Outcome, simulate, simulate_recording, simulate_with_actors
 from ykactor.sim.summary import Summary, print_report, wide_console
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.comparing import OUTPUT_FILE, Comparing, compare
@@ -86,8 +91,8 @@ def command(
 ) -> None:
     """Run the SCENARIO file on a virtual clock.
 
-    The file is YAML, JSON or JSON Lines. Prints a summary: what was placed, what is pending and why, utilisation and waiting
-    times. Messages of the scenario that were refused are printed on standard error.
+    The file is YAML, JSON or JSON Lines, or a recording (ykactor record). Prints a summary: what was placed, what is pending and
+    why, utilisation and waiting times. Messages of the scenario that were refused are printed on standard error.
 
     With --compare both configurations run, each in a process of its own, and a comparison is printed: waits, slowdown, use,
     preemption, and what queues had less and more than they were entitled to.
@@ -99,8 +104,10 @@ def command(
         raise click.UsageError("Missing argument 'SCENARIO'.")
     of_one_run = {"--decisions": decisions, "--final": final, "--actors": actors}
     comparing.check([name for name, value in of_one_run.items() if value])
-    with exit_codes.ending(ScenarioError, ConfigError, NoTextError):
-        loaded = load(scenario, config)
+    with exit_codes.ending(ScenarioError, ConfigError, NoTextError, UnreadableRowError, DamagedStateError):
+        loaded = load(scenario, config, recordings=True)
+        if loaded.recorded is not None and (actors or comparing.base is not None):
+            raise click.UsageError(f"found {'--actors' if actors else '--compare'} with a recording, expected one of them")
         loaded = structs.replace(loaded, wakes=loaded.wakes and not no_wakes)
         load_config(loaded.config, loaded.config_file or f"{scenario}: config")  # so that its mistakes name the file
         for warning in unit_warnings(scenario, loaded):
@@ -108,8 +115,8 @@ def command(
         if comparing.base is not None:
             compare(scenario, loaded, comparing, as_json=output == "json")
             return
-        observer = _Observer(decisions)
-        outcome = _run(loaded, observer.observe, actors=actors)
+        observer = _Observer(decisions, loaded.begin_ns)
+        outcome = _run(loaded, observer, actors=actors)
     for refusal in outcome.refused:
         say(f"refused: {refusal}", err=True)
     if final is not None:
@@ -125,9 +132,16 @@ def schema_text() -> str:
 class _Observer:
     """Summarises facts, and writes the entries that they have in the decision log."""
 
-    def __init__(self, decisions: BinaryIO | None) -> None:
-        self.summary = Summary()
+    def __init__(self, decisions: BinaryIO | None, begin_ns: int) -> None:
+        self.summary = Summary(begin_ns)
         self._decisions = decisions
+        self._begin_ns = begin_ns
+
+    def begin(self, partitions: Mapping[PartitionName, DirectPartition]) -> None:
+        """Take what the partitions have at the begin, which was not decided in this run."""
+        for partition in partitions.values():
+            for fact in opening(partition, self._begin_ns):
+                self.summary.observe(fact)
 
     def observe(self, _: PartitionName, fact: Fact) -> None:
         """Take the next fact."""
@@ -136,10 +150,14 @@ class _Observer:
             self._decisions.write(decision_log([fact]))
 
 
-def _run(scenario: Scenario, observe: Observe, *, actors: bool) -> Outcome:
-    run = simulate_with_actors if actors else simulate
+def _run(scenario: Scenario, observer: _Observer, *, actors: bool) -> Outcome:
+    reserves = reserves_nodes(os.environ)
     with progress_of(scenario.name or "simulating") as progress:
-        return run(scenario, observe, progress, reserves=reserves_nodes(os.environ))
+        if actors:
+            return simulate_with_actors(scenario, observer.observe, progress, reserves=reserves)
+        if scenario.recorded is not None:
+            return simulate_recording(scenario, observer.observe, progress, observer.begin, reserves=reserves)
+        return simulate(scenario, observer.observe, progress, reserves=reserves)
 
 
 def _print_summary(name: str, summary: Summary, outcome: Outcome, *, as_json: bool) -> None:

@@ -112,7 +112,7 @@ def past_lines(key: str, reader: Reader, since_ns: int) -> Iterator[str]:
     for number in reader.mentions(key, reader.number_at(since_ns)):
         row = reader.row(number)
         if row is not None:  # else it has become too old meanwhile
-            with readable(reader, number):
+            with readable(reader.path, number):
                 yield from _lines(key, row, since_ns)
 
 

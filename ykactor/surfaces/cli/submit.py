@@ -31,6 +31,7 @@ from ykactor.wire.queuefile.load import load as load_config
 from ykactor.wire.scenario import Scenario, ScenarioError, load
 from ykactor.wire.scenario.endings import Endings, ask_key
 from ykactor.wire.scenario.model import OperatorOnly
+from ykactor.wire.scenario.recording import Recording
 from ykactor.wire.scenario.units import unit_warnings
 from ykactor.wire.si import messages as si
 
@@ -320,7 +321,7 @@ class _Play:
             for message in self._messages:
                 await trio.sleep_until(self._real_time(message.at))
                 request = message.request
-                assert not isinstance(request, OperatorOnly), "refused before"
+                assert not isinstance(request, OperatorOnly | Recording), "refused before"
                 self._created.note_request(request)
                 if isinstance(request, si.ApplicationRequest):
                     self._asked_for |= {new.application_id: new.queue_name.lower() for new in request.new}

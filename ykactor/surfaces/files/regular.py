@@ -8,7 +8,7 @@ import errno
 import os
 import stat
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -74,10 +74,11 @@ def written_private(path: Path, content: bytes) -> Iterator[None]:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Callable[[bytes], None]]:
-    """A file that can be written, and what writes it as a whole: there is never a half one, and the one before stays until then.
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write to, which has its name at the end of the block: there is never a half one.
 
-    What is there and is no regular file, such as a device or a pipe, is written as it comes.
+    The one before stays until then, and if the block fails. What is there and is no regular file, such as a device or a pipe, is
+    written as it comes.
 
     Raises:
         OSError: it cannot be written; the error names the file.
@@ -85,31 +86,20 @@ def whole_file(path: Path) -> Iterator[Callable[[bytes], None]]:
     target = path.resolve()
     is_special = target.exists() and not target.is_file()
     unfinished = target if is_special else target.with_name(f".{target.name}.{os.getpid()}.tmp")
-
-    def write(content: bytes) -> None:
-        with _naming(path), file:
-            file.write(content)
-            file.close()
-            if not is_special:
-                unfinished.rename(target)
-
-    with _naming(path):
-        file = unfinished.open("wb")
     try:
-        yield write
+        with unfinished.open("wb") as file:
+            yield file
+        if not is_special:
+            unfinished.rename(target)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if error.filename not in (None, str(unfinished)):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
-        file.close()
         if not is_special:
             unfinished.unlink(missing_ok=True)
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Lets an error name this file."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 # ---- files that belong together, so that a change of any of them is seen

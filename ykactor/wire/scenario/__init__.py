@@ -2,7 +2,8 @@
 
     bytes -> load.py (values with places) -> model.py (the scenario); mistakes.py finds every mistake of a value
 
-Start reading in ``load.py``. What a file may say is in ``sim/README.md``.
+``recording.py`` has the lines that only recordings have. Start reading in ``load.py``. What a file may say is in
+``sim/README.md``.
 """
 
 from ykactor.wire.scenario.load import ScenarioError, load

@@ -5,9 +5,13 @@ A player of a scenario tells an ``Endings`` what it sends, and what starts and e
 
 import heapq
 
+from ykactor.core.messages.facts import Allocated, Fact, Released
 from ykactor.core.messages.kinds import TerminationType
+from ykactor.core.messages.submissions import Submission
+from ykactor.core.values.ids import PartitionName
 from ykactor.wire.scenario.model import TimedRequest
 from ykactor.wire.si import messages as si
+from ykactor.wire.si import requests
 
 #: The partition in lower case, application and key.
 AskKey = tuple[str, str, str]
@@ -43,6 +47,15 @@ class Endings:
             else:
                 self._run_ns.pop(key, None)
 
+    def observe(self, partition: PartitionName, fact: Fact) -> None:
+        """Take the next fact."""
+        if isinstance(fact, Allocated | Released):
+            key = ask_key(partition, fact.ask.application_id, fact.ask.allocation_key)
+            if isinstance(fact, Allocated):
+                self.on_started(key, fact.at_ns)
+            else:
+                self.on_ended(key)
+
     def on_started(self, key: AskKey, at_ns: int) -> None:
         """An ask was placed, or an allocation was recovered."""
         run_ns = self._run_ns.get(key)
@@ -57,7 +70,10 @@ class Endings:
             self._run_ns.pop(key, None)
 
     def next_ns(self, limit_ns: int) -> int:
-        """The time at which the next allocation ends, but at most ``limit_ns``."""
+        """The time at which there is something to send next, but at most ``limit_ns``."""
+        return self._next_end_ns(limit_ns)
+
+    def _next_end_ns(self, limit_ns: int) -> int:
         while self._heap and self._due_ns.get(self._heap[0][2]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return min(self._heap[0][0], limit_ns) if self._heap else limit_ns
@@ -65,7 +81,7 @@ class Endings:
     def take(self, at_ns: int) -> si.AllocationRequest | None:
         """The release of what ends up to ``at_ns``, in the order of its ends; None if that is nothing."""
         releases = []
-        while self.next_ns(at_ns + 1) <= at_ns:
+        while self._next_end_ns(at_ns + 1) <= at_ns:
             _, _, key = heapq.heappop(self._heap)
             self.on_ended(key)
             partition, application_id, allocation_key = key
@@ -80,3 +96,8 @@ class Endings:
         if not releases:
             return None
         return si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=releases))
+
+    def work(self, at_ns: int) -> dict[PartitionName, list[Submission]]:
+        """The same as submissions."""
+        request = self.take(at_ns)
+        return {} if request is None else requests.submissions(request)

@@ -17,7 +17,18 @@ from msgspec import Struct, structs
 from ykactor.wire.queuefile.fields import Key, Place, TextReader, find, join
 from ykactor.wire.queuefile.text import ConfigError, Mapping, Mistake, Mistakes, Node, Scalar, Sequence, compose, summary
 from ykactor.wire.scenario.mistakes import Found, mistakes_in, shown
-from ykactor.wire.scenario.model import Header, Moment, RunTime, Scenario, ScenarioRequest, TimedRequest
+from ykactor.wire.scenario.model import Header, Moment, RecordedHeader, RunTime, Scenario, ScenarioRequest, TimedRequest
+from ykactor.wire.scenario.recording import (
+    VERSION,
+    End,
+    Line,
+    Recorded,
+    TurnLine,
+    UnreadableLineError,
+    decode_line,
+    seconds,
+    turn_of,
+)
 from ykactor.wire.si.codec import refuse_repeated_keys
 from ykactor.wire.si.protocol_error import ProtocolError
 
@@ -33,14 +44,14 @@ class Document:
     """A text and its value.
 
     Attributes:
-        tree: as builtins.
+        tree: as builtins; of a line that only recordings have, the line.
+        line: the line of the file in which the text begins.
     """
 
     def __init__(self, tree: object, text: str, line: int, root: Node | None = None) -> None:
-        """``line`` is the line of the file in which the text begins."""
         self.tree = tree
+        self.line = line
         self._text = text
-        self._line = line
         self._root = root
 
     def place(self, keys: tuple[Key, ...], *, of_key: bool = False) -> tuple[int, int]:
@@ -52,7 +63,7 @@ class Document:
             above = _value_at(self._root, keys[:-1])
             entry = above.entry(str(keys[-1])) if isinstance(above, Mapping) else None
             node = entry[0] if entry else node
-        return node.line + self._line - 1, node.column
+        return node.line + self.line - 1, node.column
 
 
 def yaml_document(text: str, mistakes: Mistakes) -> Document:
@@ -151,19 +162,20 @@ class ScenarioError(Exception):
         self.mistakes = mistakes
 
 
-def load(path: str | Path, config_file: Path | None = None) -> Scenario:
+def load(path: str | Path, config_file: Path | None = None, *, recordings: bool = False) -> Scenario:
     """Read a scenario.
 
     Args:
         config_file: the queue file to use instead of the scenario's ``config``.
+        recordings: whether it may be a recording.
     Raises:
         ScenarioError with all mistakes; OSError when the file or the queue file cannot be read.
     """
-    reader = _Reader(str(path))
+    reader = _Reader(str(path), recordings=recordings)
     try:
         found = _parts(Path(path), reader.mistakes)
         header = reader.header(next(found, Part({}, Document({}, "", 1))))
-        messages = list(reader.messages(found))
+        messages = [] if reader.refuses else list(reader.messages(found))
     except ConfigError as error:  # not YAML
         reader.mistakes.found = error.mistakes
     if reader.mistakes.found:
@@ -183,7 +195,31 @@ def load(path: str | Path, config_file: Path | None = None) -> Scenario:
         str(config_file or ""),
         header.wants_scheduling_states,
         header.wakes,
+        header.recorded if isinstance(header, RecordedHeader) else None,
     )
+
+
+def exact_lines(path: Path) -> Iterator[tuple[int, Line]]:
+    """The lines of an exact recording after its header, each with its number, as they are read.
+
+    Raises:
+        ScenarioError: it is no exact recording, or is damaged. OSError.
+    """
+    reader = _Reader(str(path), recordings=True, exact=True)
+    found = _parts(path, reader.mistakes)
+    header = reader.header(next(found, Part({}, Document({}, "", 1))))
+    if not reader.mistakes.found and not (isinstance(header, RecordedHeader) and header.recorded.exact):
+        text = "found no exact recording, expected one of ykactor record --exact"
+        reader.mistakes.found.append(Mistake(str(path), 1, 1, "", text))
+    for part in found:
+        if reader.mistakes.found:
+            break
+        reader.count(part)
+        if part is not None and isinstance(part.tree, Line):
+            yield part.document.line, part.tree
+    reader.check_end()
+    if reader.mistakes.found:
+        raise ScenarioError(reader.mistakes.found)
 
 
 def is_file_name(config: str) -> bool:
@@ -232,34 +268,112 @@ def messages_of(path: Path) -> Iterator[Part]:
 class _Reader:
     """Converts the parts of one file and collects their mistakes."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, *, recordings: bool, exact: bool = False) -> None:
         self.mistakes = Mistakes(source)
+        self._recordings, self._exact = recordings, exact
+        #: It is a recording that is not read, so its lines say nothing.
+        self.refuses = False
+        #: Of a recording: its part of the header, its turns so far, and its last line and its number.
+        self._recorded: Recorded | None = None
+        self._turns = 0
+        self._last: tuple[int, object] = (1, None)
 
     def header(self, part: Part | None) -> Header:
         """The header; an empty one if it has a mistake."""
-        found = part and self._converted(part, part.tree, Header)
+        if part is None:
+            return Header("", "", 0)
+        is_recording = isinstance(part.tree, dict) and "recorded" in part.tree
+        found = self._converted(part, part.tree, RecordedHeader if is_recording else Header)
+        if isinstance(found, RecordedHeader):
+            self._recorded = found.recorded
+            if found.recorded.version > VERSION:
+                text = f"found {found.recorded.version}, of a newer ykactor, expected at most {VERSION}"
+                part.note(self.mistakes, Found(("recorded", "version"), text))
+            elif found.recorded.exact and not self._exact:
+                part.note(
+                    self.mistakes, Found(("recorded",), "found an exact recording, which is for ykactor replay", is_key=True)
+                )
+            elif not self._recordings:
+                text = "found a recording, expected another scenario: only ykactor simulate and replay read recordings"
+                part.note(self.mistakes, Found(("recorded",), text, is_key=True))
         return found if isinstance(found, Header) else Header("", "", 0)
+
+    def _refusal(self, recorded: Recorded) -> str:
+        """The reason why a recording is not read; "" if it is."""
+        if recorded.version > VERSION:
+            return f"found version {recorded.version}, of a newer ykactor, expected at most {VERSION}"
+        if not self._recordings:
+            return "found a recording, expected another scenario: only ykactor simulate and replay read recordings"
+        if recorded.exact and not self._exact:
+            return "found an exact recording, which is for ykactor replay"
+        return ""
+
+    def count(self, part: Part | None) -> None:
+        """Note a line of a recording, and a mistake if it is one after the last."""
+        if part is None or self._recorded is None:
+            return
+        if isinstance(self._last[1], End):
+            part.note(self.mistakes, Found((), "found a line after the last, which is of the type End"))
+        self._turns += isinstance(part.tree, TurnLine)
+        self._last = part.document.line, part.tree
+
+    def check_end(self) -> None:
+        """Note a mistake if the recording does not end with its last line, or lacks turns."""
+        number, last = self._last
+        text = ""
+        if self._recorded is None or self.mistakes.found:
+            return
+        if not isinstance(last, End):
+            text = "found the end of the file, expected a line of the type End: the recording is cut off"
+        elif last.turns != self._turns:
+            text = f"found {self._turns} turns, expected {last.turns}"
+        if text:
+            self.mistakes.found.append(Mistake(self.mistakes.source, number, 1, "", text))
+
+    def _of_recording(self, part: Part, line: Line) -> tuple[float | None, TimedRequest | None]:
+        """The message of a line of a recording, and its second; None for the last line, and with a mistake."""
+        if self._recorded is None:
+            part.note(self.mistakes, Found((), "found a line of a recording, expected recorded in the first line"))
+        if self._recorded is None or isinstance(line, End):
+            return None, None
+        try:
+            request = turn_of(line) if isinstance(line, TurnLine) else line
+        except UnreadableLineError as error:
+            part.note(self.mistakes, Found((), str(error)))
+            return None, None
+        at = seconds(line.at_ns - self._recorded.begin_ns)
+        return at, TimedRequest(at, request)
 
     def messages(self, parts: Iterator[Part | None]) -> Iterator[TimedRequest]:
         """The messages without a mistake."""
         not_before = 0.0
         for part in parts:
+            self.count(part)
             if part is None:
                 continue
-            if not isinstance(part.tree, dict):
-                message = f"found {shown(part.tree)}, expected a mapping with at, type and the request's fields"
-                part.note(self.mistakes, Found((), message))
+            at, message = self._of_recording(part, part.tree) if isinstance(part.tree, Line) else self._message(part)
+            if at is None:
                 continue
-            moment = self._converted(part, {key: part.tree[key] for key in ("at",) if key in part.tree}, Moment)
-            run_seconds = self._run_seconds(part, part.tree)
-            request = self._converted(part, {key: value for key, value in part.tree.items() if key != "at"}, ScenarioRequest)
-            if isinstance(moment, Moment):
-                if moment.at < not_before:
-                    message = f"found {moment.at}, expected at least {not_before}, the at of the message before"
-                    part.note(self.mistakes, Found(("at",), message))
-                not_before = moment.at
-                if request is not None:
-                    yield TimedRequest(moment.at, request, run_seconds)
+            if at < not_before:
+                text = f"found {at}, expected at least {not_before}, the at of the message before"
+                part.note(self.mistakes, Found(("at",), text))
+            not_before = at
+            if message is not None:
+                yield message
+        self.check_end()
+
+    def _message(self, part: Part) -> tuple[float | None, TimedRequest | None]:
+        """A message and its second; None for what has a mistake."""
+        if not isinstance(part.tree, dict):
+            text = f"found {shown(part.tree)}, expected a mapping with at, type and the request's fields"
+            part.note(self.mistakes, Found((), text))
+            return None, None
+        moment = self._converted(part, {key: part.tree[key] for key in ("at",) if key in part.tree}, Moment)
+        run_seconds = self._run_seconds(part, part.tree)
+        request = self._converted(part, {key: value for key, value in part.tree.items() if key != "at"}, ScenarioRequest)
+        if not isinstance(moment, Moment):
+            return None, None
+        return moment.at, None if request is None else TimedRequest(moment.at, request, run_seconds)
 
     def _run_seconds(self, part: Part, tree: dict[str, Any]) -> dict[int, float]:
         """Takes ``runSeconds``, which is not in the protocol, out of the asks of a message."""
@@ -292,11 +406,21 @@ def _parts(path: Path, mistakes: Mistakes) -> Iterator[Part | None]:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if not line.isspace():
-                    document = _json(line.rstrip(b"\r\n"), number, mistakes)
+                    document = _line(line, number, mistakes)
                     yield Part(document.tree, document) if document else None
         return
     document = document_of(path, mistakes)
     yield from _parts_of(document, mistakes) if document else [None]
+
+
+def _line(data: bytes, number: int, mistakes: Mistakes) -> Document | None:
+    """A line of JSON Lines, or of a recording; None with a mistake if it is neither."""
+    try:
+        found = decode_line(data)
+    except UnreadableLineError as error:
+        mistakes.found.append(Mistake(mistakes.source, number, 1, "", f"not a line of a recording: {error}"))
+        return None
+    return _json(data.rstrip(b"\r\n"), number, mistakes) if found is None else Document(found, "", number)
 
 
 def document_of(path: Path, mistakes: Mistakes) -> Document | None:

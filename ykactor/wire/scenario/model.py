@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.wire.queuefile.schema import describe
+from ykactor.wire.scenario.recording import Recorded, Recording
 from ykactor.wire.si import messages as si
 
 #: A virtual second; up to the maximum a float of seconds tells microseconds apart, as ``actors.clock`` needs.
@@ -45,7 +46,7 @@ class TimedRequest(msgspec.Struct, frozen=True):
     """A request and the virtual second at which it is sent."""
 
     at: float
-    request: ScenarioRequest
+    request: ScenarioRequest | Recording
     #: ``runSeconds`` of the asks that have it, by their index in ``request.allocations``.
     run_seconds: dict[int, float] = {}
 
@@ -67,6 +68,13 @@ class Scenario(msgspec.Struct, frozen=True):
     wants_scheduling_states: bool = False
     #: True if the scheduler also runs when time alone lets it decide (SC-5), as a daemon does.
     wakes: bool = True
+    #: Of a recording (``recording.py``); None of any other scenario.
+    recorded: Recorded | None = None
+
+    @property
+    def begin_ns(self) -> int:
+        """The Unix time of second 0."""
+        return 0 if self.recorded is None else self.recorded.begin_ns
 
 
 class Header(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -90,8 +98,18 @@ class Header(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     wakes: bool = True
 
 
+class RecordedHeader(Header, forbid_unknown_fields=True, kw_only=True, rename="camel"):
+    """The header of a recording."""
+
+    recorded: Recorded
+
+
 def dump_jsonl(scenario: Scenario, target: str | Path | BinaryIO) -> None:
-    """Write JSON Lines to a path or to an open binary file; ``load`` returns an equal scenario, with its ``config`` inside."""
+    """Write JSON Lines to a path or to an open binary file; ``load`` returns an equal scenario, with its ``config`` inside.
+
+    Args:  scenario: no recording.
+    """
+    assert scenario.recorded is None
     if isinstance(target, (str, Path)):
         with Path(target).open("wb") as file:
             dump_jsonl(scenario, file)

@@ -1,0 +1,169 @@
+"""``ykactor record``: what it writes and says, what it refuses, and how damaged recordings are found."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from recorded import Step
+from recorded import record as record_history
+from world import app, ask, node, release
+
+from ykactor.actors.partition import CYCLE_BUDGET
+from ykactor.surfaces.cli.main import main
+from ykactor.wire import queuefile
+
+S_NS = 10**9
+ONE = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]"
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A task that runs for 5 s, one that waits for it and does not end, with a restart between them."""
+    steps = [
+        Step(S_NS, lambda: [node("n1", vcore=4), app("app-1", "root.a")]),
+        Step(2 * S_NS, lambda: [ask("t1", "app-1", vcore=3), ask("t2", "app-1", vcore=2)]),
+        Step(7 * S_NS, lambda: [release("t1")]),
+        Step(9 * S_NS, lambda: [node("n2", vcore=1)]),
+    ]
+    assert record_history(tmp_path / "state", queuefile.load(ONE), steps, seed=0, budget=CYCLE_BUDGET, ends=1, sudden=0) == 4
+    return tmp_path / "state"
+
+
+def ykactor(*arguments: object) -> Result:
+    return CliRunner().invoke(main, list(map(str, arguments)), catch_exceptions=False)
+
+
+def recorded(directory: Path, *options: str) -> Path:
+    target = directory.parent / "day.jsonl"
+    result = ykactor("record", directory, *options, "-o", target)
+    assert result.exit_code == 0, result.output
+    return target
+
+
+def lines_of(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_what_is_recorded(directory: Path) -> None:
+    """The ends of tasks are run times; what is not known is counted."""
+    target = directory.parent / "day.jsonl"
+    result = ykactor("record", directory, "-o", target)
+    assert result.stderr.splitlines() == [
+        "recorded from 1970-01-01T00:00:00.000Z to 1970-01-01T00:00:09.000Z: 2 tasks",
+        "not carried over: 1 tasks whose end is not known, which run until the end",
+    ]
+    lines = lines_of(target)
+    assert [line.get("type") for line in (lines[1], lines[-1])] == ["Rows", "End"]
+    lives = [line["lives"] for line in lines if "lives" in line]
+    assert lives == [{"0": {"runSeconds": 5.0}, "1": {"runSeconds": 2.0, "censored": True}}]
+    assert "ReleaseAllocations" not in target.read_text()
+
+
+def test_it_runs_without_the_directory(directory: Path, tmp_path: Path) -> None:
+    """With the same configuration as it was, and with another one; what ran and waited at the begin goes on."""
+    for options in ((), ("--from", "1970-01-01T00:00:04")):
+        summary = json.loads(ykactor("simulate", recorded(directory, *options), "-o", "json").stdout)
+        assert (summary["pending"], summary["released"], summary["utilisation"]["vcore"]["used"]) == (0, 1, 2)
+        assert summary["waits"]["root.a"]["maxSeconds"] == 5
+    other = tmp_path / "other.yaml"
+    other.write_text(ONE.replace("{name: a}", "{name: a, resources: {max: {vcore: 1m}}}"))
+    summary = json.loads(ykactor("simulate", recorded(directory), "--config", other, "-o", "json").stdout)
+    assert (summary["placed"], summary["pending"]) == (0, 2)
+
+
+def test_exact(directory: Path) -> None:
+    """It is run again by replay, also in part, and not by simulate; a fact that was changed is found."""
+    target = recorded(directory, "--exact", "--from", "1970-01-01T00:00:05")
+    result = ykactor("replay", target)
+    assert result.exit_code == 0
+    assert "as recorded: " in result.stdout
+    assert ykactor("replay", target, "--partition", "gpu").exit_code == 1
+    refused = ykactor("simulate", target)
+    assert (refused.exit_code, "for ykactor replay" in refused.stderr) == (1, True)
+    target.write_text(target.read_text().replace('"STOPPED_BY_RM","message"', '"TIMEOUT","message"'))
+    changed = ykactor("replay", target)
+    assert (changed.exit_code, "not every turn is as it was recorded" in changed.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("options", [[], ["--exact"]])
+def test_damage_is_named_with_its_line(directory: Path, options: list[str]) -> None:
+    """A recording that is cut off, damaged, newer or mixed up: the file, the line and what was expected."""
+    target = recorded(directory, *options)
+    whole = target.read_text()
+    lines = whole.splitlines(keepends=True)
+    command = "replay" if options else "simulate"
+
+    def error_of(text: str) -> str:
+        target.write_text(text)
+        result = ykactor(command, target)
+        assert result.exit_code == 1
+        return result.stderr
+
+    assert f"{target}:{len(lines) - 1}:1: found the end of the file" in error_of("".join(lines[:-1]))
+    assert f"{target}:{len(lines)}:1: not a line of a recording: " in error_of(whole[:-4])
+    assert f"{target}:3:1: not a line of a recording: " in error_of(
+        "".join([*lines[:2], lines[2].replace("atNs", "at"), *lines[3:]])
+    )
+    assert "found a line after the last" in error_of(whole + lines[-1])
+    assert "of a newer ykactor, expected at most 1" in error_of(whole.replace('"version":1', '"version":2', 1))
+    assert "turns, expected" in error_of("".join([*lines[:-2], lines[-1]]))
+    if options:
+        assert "found no exact recording" in error_of(whole.replace('"exact":true', '"exact":false', 1))
+    else:
+        assert "expected recorded in the first line" in error_of('{"name":"","config":"","until":1}\n' + "".join(lines[1:]))
+
+
+def test_only_simulate_and_replay_read_recordings(directory: Path) -> None:
+    """Other commands say so."""
+    target = recorded(directory)
+    for command in ("submit", "what-if"):
+        result = ykactor(command, target)
+        assert result.exit_code == 1
+        assert f"{target}:1:" in result.stderr
+        assert "found a recording, expected another scenario" in result.stderr
+    assert ykactor("simulate", target, "--actors").exit_code == 2
+
+
+def test_windows_beyond_the_history(directory: Path) -> None:
+    """What is kept is named; a later end is cut, and told."""
+    kept = "what is kept goes from 1970-01-01T00:00:00.000Z to 1970-01-01T00:00:09.000Z"
+    target = directory.parent / "x.jsonl"
+    late = ykactor("record", directory, "--from", "1970-01-02", "-o", target)
+    assert (late.exit_code, kept in late.stderr) == (1, True)
+    turned = ykactor("record", directory, "--from", "1970-01-01T00:00:05", "--to", "1970-01-01T00:00:04", "-o", target)
+    assert (turned.exit_code, "expected a time after --from" in turned.stderr) == (1, True)
+    for wrong in ("-1", "nan", str(2**63), "yesterday", ""):
+        result = ykactor("record", directory, "--from", wrong, "-o", target)
+        assert (result.exit_code, "expected a time in UTC" in result.stderr) == (2, True), wrong
+    assert not target.exists()
+    result = ykactor("record", directory, "--to", "1970-01-02", "-o", target)
+    assert (result.exit_code, f"--to is after the history, {kept}" in result.stderr) == (0, True)
+
+
+def test_no_half_file_stays(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recording that fails leaves the file of before; a full disk is an error with the name of the file."""
+    target = recorded(directory)
+    before = target.read_bytes()
+
+    def full(*_: object) -> bytes:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr("ykactor.surfaces.cli.record.encode_line", full)
+    result = ykactor("record", directory, "-o", target)
+    assert (result.exit_code, f"{target}: No space left on device" in result.stderr) == (2, True)
+    assert target.read_bytes() == before
+    assert sorted(path.name for path in directory.parent.iterdir()) == ["day.jsonl", "state"]
+    monkeypatch.undo()
+    full_disk = ykactor("record", directory, "-o", "/dev/full")
+    assert (full_disk.exit_code, "/dev/full: No space left on device" in full_disk.stderr) == (2, True)
+    nowhere = ykactor("record", directory, "-o", directory / "none" / "x.jsonl")
+    assert nowhere.exit_code == 2
+
+
+def test_nothing_to_record(tmp_path: Path) -> None:
+    """A directory without a journal, or options that contradict each other."""
+    assert ykactor("record", tmp_path, "-o", "-").exit_code == 1
+    assert ykactor("record", tmp_path / "none", "-o", "-").exit_code == 2
+    assert ykactor("record", tmp_path, "--exact", "--after-preemption", "drop", "-o", "-").exit_code == 2

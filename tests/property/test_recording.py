@@ -1,0 +1,177 @@
+"""Recordings of random histories: with the same configuration they run as the daemon did, with another one tasks keep their run
+times (DU-26)."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import recorded
+from fragments import draw_fragments
+from histories import S_NS, draw_history
+from recorded import Happening, Step
+from recordedfiles import TickingClock, facts_of, loaded, placements, record, run, turns_of
+from seeds import scaled, seeds
+from test_replay import record_gangs, record_history
+from world import app, ask, node, queue, release, remove, tree
+
+from ykactor.actors.partition import CYCLE_BUDGET
+from ykactor.core.messages.facts import Allocated, Fact, Released, ReleaseStarted
+from ykactor.core.messages.kinds import TerminationType
+from ykactor.core.messages.submissions import Submission
+from ykactor.core.turn.turn import Input
+from ykactor.journal.reading import Reader
+from ykactor.surfaces.cli.replay import compared, exact_turns, replayed
+from ykactor.wire import queuefile
+from ykactor.wire.scenario.recording import Life, Turn
+
+
+@pytest.fixture(autouse=True)
+def _ticking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorded, "Clock", TickingClock)
+
+
+def histories(directory: Path, seed: int) -> Iterator[Path]:
+    """Journals of all kinds: restarts, reloads, partitions that come and go, gangs, preemption, answers that never come."""
+    record_history(directory / "0", draw_history(seed), seed)
+    record_history(directory / "1", draw_fragments(seed), seed + 1)
+    record_gangs(directory / "2", seed + 2)
+    record_well(directory / "3", seed)
+    yield from (directory / str(number) for number in range(4))
+
+
+class WellMeaning:
+    """A resource manager whose tasks end, which confirms what it hears late, and submits again what was preempted."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.now_s = 0
+        self._number = 0
+        #: By time: what it will say.
+        self._agenda: list[tuple[int, Submission]] = []
+        self._life = Counter[str]()
+        self._asks: dict[str, Submission] = {}
+
+    def hear(self, facts: list[Fact]) -> None:
+        for fact in facts:
+            if isinstance(fact, Allocated):
+                self._life[fact.ask.allocation_key] += 1
+                end = self.now_s + self.rng.randint(2, 9)
+                key = fact.ask.allocation_key
+                self._agenda.append((end, release(key, fact.ask.application_id)))
+            elif isinstance(fact, ReleaseStarted) and fact.node_id is not None:
+                key, name = fact.ask.allocation_key, fact.ask.application_id
+                self._agenda = [each for each in self._agenda if getattr(each[1], "allocation_key", "") != key]
+                at = self.now_s + self.rng.randint(1, 3)
+                self._agenda.append((at, release(key, name, fact.termination_type)))
+                if self.rng.random() < 0.7:
+                    self._agenda.append((at + self.rng.randint(1, 3), self._asks[key]))
+
+    def draw(self) -> Happening:
+        self.now_s += 1
+        said = [what for at, what in self._agenda if at <= self.now_s]
+        self._agenda = [each for each in self._agenda if each[0] > self.now_s]
+        for _ in range(self.rng.randint(0, 2)):
+            self._number += 1
+            name, key = self.rng.choice(("low-1", "low-2", "high-1")), f"t{self._number}"
+            is_high = name == "high-1"
+            each = ask(key, name, vcore=self.rng.randint(1, 4), priority=3 * is_high, preempt_other=is_high)
+            self._asks[key] = each
+            said.append(each)
+        return said
+
+    @staticmethod
+    def opening() -> Happening:
+        queues = {"low-1": "root.low", "low-2": "root.low", "high-1": "root.high"}
+        return [node("n1", vcore=5), node("n2", vcore=6), *(app(name, path) for name, path in queues.items())]
+
+
+WELL = tree(queue("low"), queue("high", guaranteed={"vcore": 6}, p={"preemption.delay": "1s"}))
+
+
+def record_well(directory: Path, seed: int) -> None:
+    manager = WellMeaning(seed)
+    steps = [Step(0, manager.opening), *(Step(number * S_NS, manager.draw) for number in range(1, 50))]
+    steps.append(Step(51 * S_NS, lambda: [remove("low-1")]))
+    config = queuefile.load(WELL)
+    recorded.record(directory, config, steps, seed=seed, budget=CYCLE_BUDGET, hear=manager.hear, ends=0.02, sudden=0)
+
+
+@pytest.mark.parametrize("seed", seeds(15))
+def test_an_exact_recording_decides_the_same(seed: int, tmp_path: Path) -> None:
+    """The same facts, byte for byte, without the journal."""
+    for directory in histories(tmp_path, seed):
+        target = tmp_path / "exact.jsonl"
+        record(directory, target, "--exact")
+        found = compared(exact_turns(target), target)
+        with Reader.open(directory) as reader:
+            expected = replayed(reader)
+        assert found.difference is None
+        assert (found.turns, found.facts) == (expected.turns, expected.facts)
+        texts = [bytes(turn.facts) for _, turn, _ in exact_turns(target)]
+        assert texts == [bytes(turn.facts) for turn in turns_of(directory)]
+
+
+@pytest.mark.parametrize("seed", seeds(20))
+def test_the_same_configuration_places_the_same(seed: int, tmp_path: Path) -> None:
+    """The same tasks on the same nodes at the same times, from the begin of the history, and from its middle."""
+    for directory in histories(tmp_path, seed):
+        times = [turn.now_ns for turn in turns_of(directory)]
+        middle_ns = (times[0] + times[-1]) // 2 // 10**6 * 10**6
+        for from_ns, options in ((0, ()), (middle_ns, ("--from", as_text(middle_ns)))):
+            target = tmp_path / "day.jsonl"
+            record(directory, target, *options)
+            assert placements(run(loaded(target))) == placements(facts_of(directory, from_ns)), directory
+
+
+def as_text(at_ns: int) -> str:
+    return f"{datetime.fromtimestamp(at_ns // 10**6 / 1000, UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+
+
+def lives_of(path: Path) -> dict[str, list[Life]]:
+    """The lives of all asks of a recording, by key."""
+    found: dict[str, list[Life]] = {}
+    for message in loaded(path).messages:
+        turn = message.request
+        if isinstance(turn, Turn) and isinstance(turn.cause, Input):
+            for index, life in turn.lives.items():
+                found.setdefault(turn.cause.submissions[index].allocation_key, []).append(life)  # type: ignore[union-attr]
+    return found
+
+
+def run_times(life: Life) -> set[int]:
+    """The nanoseconds that a task with this life may run."""
+    run_ns = round(life.run_seconds * 1e6) * 1000
+    return {run_ns, *(max(run_ns, round(lost * 1e6) * 1000 + 1000) for lost in life.lost_seconds)}
+
+
+def test_another_configuration_keeps_run_times(tmp_path: Path) -> None:
+    """Tasks run as long as they did, wherever and whenever they begin; what is preempted comes again with its whole run time."""
+    other = tmp_path / "other.yaml"
+    other.write_text(tree(queue("low", max={"vcore": 5}), queue("high", guaranteed={"vcore": 6}, p={"preemption.delay": "5s"})))
+    counts: Counter[str] = Counter()
+    for seed in seeds(20):
+        directory, target = tmp_path / str(seed), tmp_path / f"{seed}.jsonl"
+        record_well(directory, seed)
+        record(directory, target)
+        lives = lives_of(target)
+        facts = run(loaded(target, other))
+        began: dict[str, int] = {}
+        fixed = {text for text in target.read_text().splitlines() if "ReleaseAllocations" in text}
+        for _, fact in facts:
+            if isinstance(fact, Allocated):
+                began[fact.ask.allocation_key] = fact.at_ns
+            elif isinstance(fact, Released) and fact.termination_type is TerminationType.STOPPED_BY_RM:
+                key = fact.ask.allocation_key
+                if "Removed" not in fact.message and not any(f'"{key}"' in text for text in fixed):
+                    assert fact.at_ns - began[key] in set().union(*map(run_times, lives[key]))
+                    counts["ends"] += 1
+        counts["different"] += placements(facts) != placements(facts_of(directory))
+        of_all = [life for each in lives.values() for life in each]
+        counts["confirmed"] += sum(any(life.confirm_seconds) for life in of_all)
+        counts["again"] += sum(any(life.resubmit_seconds) for life in of_all)
+    assert min(counts[kind] for kind in ("ends", "different", "confirmed", "again")) >= scaled(10), counts

@@ -1,0 +1,417 @@
+"""The lives of tasks in a history: how long each ran, and what its resource manager did when the scheduler had ended it.
+
+A run with another configuration places tasks elsewhere and at other times. So the ends of tasks, the confirmations of releases
+that the scheduler has started, and the new submissions of tasks that were preempted cannot stay at their times: they are taken
+out of the input, and the lives of the tasks say when to make them again. That is done only where it is clear: one entry about the
+task in its turn, nothing of the same application or of nodes before it there, and no other turn of the partition at the same
+time. Everything else stays as it was, so with the same configuration the same happens.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct, field, structs
+
+from ykactor.core.messages.asks import Ask, AskID, ask_id, is_foreign, unstamped
+from ykactor.core.messages.facts import (
+    Allocated,
+    AllocationRejected,
+    ApplicationAdded,
+    ApplicationLeft,
+    ApplicationRejected,
+    AskAdded,
+    AskRemoved,
+    Fact,
+    NodeRejected,
+    Released,
+    ReleaseStarted,
+)
+from ykactor.core.messages.kinds import RejectionCode, TerminationType
+from ykactor.core.messages.submissions import (
+    AddApplication,
+    RecordTask,
+    ReleaseAllocations,
+    RemoveApplication,
+    Reset,
+    Submission,
+    UpdateNode,
+)
+from ykactor.core.records.base import Base
+from ykactor.core.records.encoding import decode
+from ykactor.core.records.rows import TaskRow
+from ykactor.core.turn.turn import Cause, Input
+from ykactor.core.values.ids import AllocationKey, ApplicationID, PartitionName
+from ykactor.wire.history import RecordedTurn
+from ykactor.wire.scenario.recording import Life, Turn, seconds
+
+
+class Fate(Struct):
+    """A life as it becomes known; times are nanoseconds.
+
+    Attributes:
+        run_ns: how long the last run was, or is at least.
+        has_ended: by itself.
+        lost_ns, confirm_ns, resubmit_ns: as in ``Life``.
+    """
+
+    run_ns: int = 0
+    has_ended: bool = False
+    lost_ns: list[int] = field(default_factory=list)
+    confirm_ns: list[int | None] = field(default_factory=list)
+    resubmit_ns: list[int | None] = field(default_factory=list)
+
+    def life(self) -> Life:
+        """The same as it is recorded."""
+        return Life(
+            seconds(self.run_ns),
+            not self.has_ended,
+            tuple(map(seconds, self.lost_ns)),
+            tuple(map(_seconds, self.confirm_ns)),
+            tuple(map(_seconds, self.resubmit_ns)),
+        )
+
+
+def _seconds(nanoseconds: int | None) -> float | None:
+    return None if nanoseconds is None else seconds(nanoseconds)
+
+
+class _Task(Struct):
+    """A task that waits or runs: since when it runs, since when its release is wanted, and why.
+
+    A release that was wanted before the recording began is wanted since 0.
+    """
+
+    fate: int
+    began_ns: int | None = None
+    stop_ns: int | None = None
+    stop: TerminationType | None = None
+
+
+class _Lost(Struct, frozen=True):
+    """A task that was preempted, or has lost its node: the ask that would be submitted again, and when it ended."""
+
+    ask: Ask
+    fate: int
+    at_ns: int
+
+
+class Kept(Struct):
+    """The part of an input that stays at its time."""
+
+    submissions: list[Submission] = field(default_factory=list)
+    #: Of new asks, by index: the numbers of their fates.
+    fates: dict[int, int] = field(default_factory=dict)
+    if_known: list[int] = field(default_factory=list)
+    after_tasks: list[int] = field(default_factory=list)
+
+    def add(self, submission: Submission) -> int:
+        """Keep a submission; returns its index."""
+        self.submissions.append(submission)
+        return len(self.submissions) - 1
+
+
+def again(ask: Ask) -> Ask:
+    """The ask of a task that has ended, as it is submitted again."""
+    return structs.replace(unstamped(ask), node_id=None, failures=(), releasing=False)
+
+
+def is_lost(fact: Released) -> bool:
+    """True if the task has ended against the will of its resource manager: it was preempted, or its node has left."""
+    return fact.with_node or fact.termination_type is TerminationType.PREEMPTED_BY_SCHEDULER
+
+
+def is_handed_back(fact: Released) -> bool:
+    """True if the resource manager could not start the task, which waits again (AP-144)."""
+    return fact.termination_type is TerminationType.SCHEDULING_FAILED_ON_RM
+
+
+class Tracker:
+    """Follows the tasks of all partitions from turn to turn.
+
+    Attributes:
+        fates: of all tasks so far, by their numbers.
+        counts: what stays at its time although another configuration may need it at another one, by what it is.
+    """
+
+    def __init__(self) -> None:
+        self.fates: list[Fate] = []
+        self.counts: Counter[str] = Counter()
+        self._tasks: dict[PartitionName, dict[AskID, _Task]] = {}
+        self._lost: dict[tuple[PartitionName, ApplicationID], dict[AllocationKey, _Lost]] = {}
+        self._turned_ns: dict[PartitionName, int] = {}
+
+    def begin(self, partition: PartitionName, base: Base) -> list[tuple[AskID, int]]:
+        """Begin with a state. Returns its tasks with the numbers of their fates. Raises:  UnreadableRowError."""
+        tasks = self._tasks[partition] = {}
+        for key, row in base.rows:
+            _, _, found = decode(bytes(key), bytes(row))
+            if isinstance(found, TaskRow):
+                tasks[ask_id(found.ask)] = _Task(self.new_fate(), found.began_ns, 0 if found.released else None)
+        return [(known, task.fate) for known, task in tasks.items()]
+
+    def take(self, turn: RecordedTurn, cause: Cause, facts: list[Fact]) -> Turn | Kept:
+        """The part of the next turn that stays at its time."""
+        partition = turn.partition
+        found: Turn | Kept = Turn(partition, cause)
+        sorting = _Sorting(self, turn, facts, is_alone=self._turned_ns.get(partition) != turn.now_ns)
+        if isinstance(cause, Input):
+            found = sorting.sort(cause.submissions)
+        self._turned_ns[partition] = turn.now_ns
+        for fact in facts:
+            self._apply(partition, fact, sorting.starting)
+        return found
+
+    def finish(self, end_ns: int) -> None:
+        """Note how long the tasks have run that run at the end."""
+        for tasks in self._tasks.values():
+            for task in tasks.values():
+                if task.began_ns is not None:
+                    self.fates[task.fate].run_ns = end_ns - task.began_ns
+
+    # ---- for the sorting of an input
+
+    def task(self, partition: PartitionName, task: AskID) -> _Task | None:
+        """A task that waits or runs; None if there is none."""
+        return self._tasks.setdefault(partition, {}).get(task)
+
+    def lost(self, partition: PartitionName, task: AskID) -> _Lost | None:
+        """A task that is gone against the will of its resource manager, and may come again."""
+        return self._lost.get((partition, task[0]), {}).get(task[1])
+
+    def new_fate(self) -> int:
+        """The number of the fate of a new task."""
+        self.fates.append(Fate())
+        return len(self.fates) - 1
+
+    # ---- what has happened
+
+    def _apply(self, partition: PartitionName, fact: Fact, starting: dict[AskID, list[int]]) -> None:
+        tasks = self._tasks.setdefault(partition, {})
+        match fact:
+            case AskAdded():
+                self._start(partition, fact.ask, starting)
+            case Allocated():
+                task = tasks.get(ask_id(fact.ask)) or self._start(partition, fact.ask, starting)
+                task.began_ns, task.stop_ns = fact.at_ns, None
+            case ReleaseStarted() if fact.node_id is not None and (known := tasks.get(ask_id(fact.ask))) is not None:
+                known.stop_ns, known.stop = fact.at_ns, fact.termination_type
+                self.fates[known.fate].confirm_ns.append(None)
+            case Released():
+                self._end(partition, fact)
+            case AskRemoved():
+                tasks.pop(ask_id(fact.ask), None)
+            case ApplicationAdded(placeholder_ask=wanted) if wanted:
+                self.counts["gangs, whose real tasks come at the recorded times"] += 1
+            case ApplicationLeft():
+                self._lost.pop((partition, fact.application_id), None)
+            case _:
+                pass
+
+    def _start(self, partition: PartitionName, ask: Ask, starting: dict[AskID, list[int]]) -> _Task:
+        numbers = starting.get(ask_id(ask))
+        task = self._tasks[partition][ask_id(ask)] = _Task(numbers.pop(0) if numbers else self.new_fate())
+        self._lost.get((partition, ask.application_id), {}).pop(ask.allocation_key, None)
+        return task
+
+    def _end(self, partition: PartitionName, fact: Released) -> None:
+        task = self._tasks[partition].pop(ask_id(fact.ask), None)
+        if task is None or task.began_ns is None:
+            return
+        fate = self.fates[task.fate]
+        if is_handed_back(fact):
+            fate.lost_ns.append(fact.at_ns - task.began_ns)
+            self._tasks[partition][ask_id(fact.ask)] = _Task(task.fate)
+        elif is_lost(fact):
+            fate.lost_ns.append(fact.at_ns - task.began_ns)
+            fate.resubmit_ns.append(None)
+            lost = self._lost.setdefault((partition, fact.ask.application_id), {})
+            lost[fact.ask.allocation_key] = _Lost(again(fact.ask), task.fate, fact.at_ns)
+        elif not fate.has_ended:
+            fate.run_ns = max(fate.run_ns, fact.at_ns - task.began_ns)
+
+
+class _Sorting:
+    """Divides one input into what stays at its time and what the lives of tasks say.
+
+    Attributes:
+        starting: the numbers of the fates of tasks that begin, by their order.
+    """
+
+    def __init__(self, tracker: Tracker, turn: RecordedTurn, facts: Iterable[Fact], *, is_alone: bool) -> None:
+        self.starting: dict[AskID, list[int]] = {}
+        self._tracker, self._partition, self._now_ns = tracker, turn.partition, turn.now_ns
+        self._is_alone = is_alone
+        #: What the facts say: tasks that have ended, that are new, applications with cancelled asks, what a limit has refused.
+        self._ended: set[AskID] = set()
+        self._new: Counter[AskID] = Counter()
+        self._cancelled: set[ApplicationID] = set()
+        self._over_limit: set[str | AskID] = set()
+        for fact in facts:
+            self._read(fact)
+        #: Of the input: entries by application and by task; applications with entries so far, and whether anything else was.
+        self._entries: Counter[ApplicationID | AskID] = Counter()
+        self._before: set[ApplicationID] = set()
+        self._is_blocked = False
+        #: Tasks of which a release came before.
+        self._gone: set[AskID] = set()
+        self._kept = Kept()
+
+    def _read(self, fact: Fact) -> None:
+        match fact:
+            case Released():
+                self._ended.add(ask_id(fact.ask))
+            case AskAdded():
+                self._new[ask_id(fact.ask)] += 1
+            case Allocated(recovered=True):
+                self._new[ask_id(fact.ask)] += 1
+            case AskRemoved(pending=True):
+                self._cancelled.add(fact.ask.application_id)
+            case AllocationRejected(code=RejectionCode.LIMIT):
+                self._over_limit.add((fact.application_id, fact.allocation_key))
+            case ApplicationRejected(code=RejectionCode.LIMIT):
+                self._over_limit.add(fact.application_id)
+            case NodeRejected(code=RejectionCode.LIMIT):
+                self._over_limit.add(fact.node_id)
+            case _:
+                pass
+
+    def sort(self, submissions: list[Submission]) -> Kept:
+        """The part that stays."""
+        for each in submissions:
+            self._entries.update(_about(each))
+        for each in submissions:
+            match each:
+                case ReleaseAllocations():
+                    self._release(each)
+                case RemoveApplication():
+                    self._remove(each)
+                case Ask():
+                    self._ask(each)
+                case AddApplication(application_id=name) | UpdateNode(node_id=name) if name in self._over_limit:
+                    self._count("entries that a limit of an identity refused")
+                case _:
+                    self._keep(each)
+                    if isinstance(each, Reset):
+                        self._count("new registrations, after which tasks come back on the nodes where they were")
+        return self._kept
+
+    def _count(self, what: str, number: int = 1) -> None:
+        self._tracker.counts[what] += number
+
+    def _keep(self, submission: Submission) -> int:
+        about = list(_about(submission))
+        self._before.update(name for name in about if isinstance(name, str))
+        self._is_blocked |= not about and not isinstance(submission, RecordTask)
+        return self._kept.add(submission)
+
+    def _is_clear(self, application_id: ApplicationID, subject: ApplicationID | AskID) -> bool:
+        """True if nothing before could matter, and nothing else is about the same."""
+        is_first = not self._is_blocked and application_id not in self._before
+        return self._is_alone and is_first and self._entries[subject] == 1
+
+    # ---- ends
+
+    def _release(self, each: ReleaseAllocations) -> None:
+        application_id, key = each.application_id, each.allocation_key
+        if key is None:
+            if not self._are_ends(application_id, each.termination_type):
+                self._keep(each)
+            return
+        subject = application_id, key
+        self._gone.add(subject)
+        task = self._tracker.task(self._partition, subject)
+        if task is None or subject not in self._ended:
+            self._keep(each)
+            if task is not None and each.termination_type is TerminationType.SCHEDULING_FAILED_ON_RM:
+                self._count("tasks that their resource manager could not start, at the recorded times")
+            return
+        if task.stop_ns is None and each.termination_type is TerminationType.STOPPED_BY_RM:
+            is_taken = self._is_clear(application_id, subject) and self._has_ended(task)
+        else:
+            is_wanted = bool(task.stop_ns) and task.stop is each.termination_type
+            is_taken = is_wanted and self._is_clear(application_id, subject) and self._is_confirmed(task)
+        if not is_taken:
+            self._keep(each)
+            self._count("tasks that end at the recorded times")
+
+    def _has_ended(self, task: _Task) -> bool:
+        """The task has ended by itself. False if it had no time to run."""
+        if task.began_ns is None or task.began_ns >= self._now_ns:
+            return False
+        fate = self._tracker.fates[task.fate]
+        fate.run_ns, fate.has_ended = self._now_ns - task.began_ns, True
+        return True
+
+    def _is_confirmed(self, task: _Task) -> bool:
+        """The resource manager has confirmed the release of the task."""
+        assert task.stop_ns is not None
+        self._tracker.fates[task.fate].confirm_ns[-1] = self._now_ns - task.stop_ns
+        return True
+
+    def _are_ends(self, application_id: ApplicationID, kind: TerminationType) -> bool:
+        """All that an application has runs, and has ended by itself."""
+        is_clear = self._is_clear(application_id, application_id) and kind is TerminationType.STOPPED_BY_RM
+        if not is_clear or application_id in self._cancelled:
+            return False
+        ended = [self._tracker.task(self._partition, task) for task in self._ended if task[0] == application_id]
+        if any(task is None or task.stop_ns is not None or not _has_run(task, self._now_ns) for task in ended):
+            return False
+        for task in ended:
+            assert task is not None
+            self._has_ended(task)
+        return True
+
+    def _remove(self, each: RemoveApplication) -> None:
+        waits = self._are_ends(each.application_id, TerminationType.STOPPED_BY_RM)
+        index = self._keep(each)
+        if waits:
+            self._kept.after_tasks.append(index)
+        elif any(task[0] == each.application_id for task in self._ended) or each.application_id in self._cancelled:
+            self._count("applications that are removed with their tasks, at the recorded times")
+
+    # ---- asks
+
+    def _ask(self, ask: Ask) -> None:
+        subject = ask_id(ask)
+        if is_foreign(ask):
+            self._keep(ask)
+        elif subject in self._over_limit:
+            self._count("entries that a limit of an identity refused")
+        elif self._tracker.task(self._partition, subject) is not None and subject not in self._gone:
+            self._kept.if_known.append(self._keep(ask))
+        elif self._new[subject] > len(self.starting.get(subject, ())):
+            self._begin(ask, subject)
+        else:
+            self._keep(ask)
+
+    def _begin(self, ask: Ask, subject: AskID) -> None:
+        lost = self._tracker.lost(self._partition, subject)
+        if lost is not None and ask == lost.ask and self._is_clear(ask.application_id, subject):
+            self._tracker.fates[lost.fate].resubmit_ns[-1] = self._now_ns - lost.at_ns
+            self.starting[subject] = [lost.fate]
+            return
+        number = self._tracker.new_fate()
+        self.starting.setdefault(subject, []).append(number)
+        self._kept.fates[self._keep(ask)] = number
+
+
+def _has_run(task: _Task, now_ns: int) -> bool:
+    return task.began_ns is not None and task.began_ns < now_ns
+
+
+def _about(submission: Submission) -> Iterator[ApplicationID | AskID]:
+    """The application and the task that a submission is about; nothing for what is about something else."""
+    match submission:
+        case Ask() if not is_foreign(submission):
+            yield submission.application_id
+            yield ask_id(submission)
+        case ReleaseAllocations(application_id, key) if application_id:
+            yield application_id
+            if key is not None:
+                yield application_id, key
+        case AddApplication(application_id) | RemoveApplication(application_id):
+            yield application_id
+        case _:
+            return
