@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from ykactor.local.machine import user_name
 from ykactor.local.model import Job, State, Task
+from ykactor.wire.si import messages as si
 from ykactor.wire.sockets import Credentials, credentials
 
 #: Bytes of a line from a client: the environment has at most 1 MiB, and JSON makes a third more of it.
@@ -38,6 +39,12 @@ class Submit(_Message, frozen=True):
 
     Answer: ``Submitted``.
     """
+
+    job: Job
+
+
+class PlanJob(_Message, frozen=True):
+    """A job that is not to be run: what the daemon would be sent. ``job`` as of ``Submit``. Answer: ``PlannedJob``."""
 
     job: Job
 
@@ -62,6 +69,13 @@ class Submitted(_Message, frozen=True):
     job: str
     directory: str
     notice: str = ""
+
+
+class PlannedJob(_Message, frozen=True):
+    """The requests for a job, as they would be sent at first: of a gang, those for its placeholders."""
+
+    applications: si.ApplicationRequest
+    asks: si.AllocationRequest
 
 
 class JobRow(Struct, frozen=True):
@@ -100,8 +114,8 @@ class Refused(_Message, frozen=True):
     message: str
 
 
-Request = Submit | ListJobs | ShowJob
-Answer = Submitted | JobList | ShownJob | Refused
+Request = Submit | PlanJob | ListJobs | ShowJob
+Answer = Submitted | PlannedJob | JobList | ShownJob | Refused
 Handler = Callable[[Request], Awaitable[Answer]]
 
 _decode_request = msgspec.json.Decoder(Request).decode

@@ -147,6 +147,18 @@ class Jobs:
         self._tell(self._asks(work))
         return job
 
+    def planned(self, make: Callable[[str], Job]) -> tuple[si.ApplicationRequest, si.AllocationRequest]:
+        """The requests for a new job as the next one would be submitted, which it is not.
+
+        Raises:  SubmitRefused.
+        """
+        alone = Jobs(self._machine, self._next_number, self._boot, self._now_ns)
+        alone.submit(make)
+        applications, asks = alone.take().requests
+        assert isinstance(applications, si.ApplicationRequest)
+        assert isinstance(asks, si.AllocationRequest)
+        return applications, asks
+
     def report(self) -> None:
         """The daemon has nothing, and is told everything (SC-144): nothing is placed before it knows what runs (SC-145)."""
         works = list(self._works.values())

@@ -244,6 +244,8 @@ class Manager:
         match request:
             case control.Submit(job=job):
                 return self._submit(job)
+            case control.PlanJob(job=job):
+                return self._planned(job)
             case control.ListJobs(limit=limit):
                 return control.JobList([self._row(job) for job in self._store.newest(limit)])
             case control.ShowJob(job=name, waits=waits, index=index):
@@ -260,12 +262,22 @@ class Manager:
         tasks = self._store.tasks(name, index)
         return control.ShownJob(self._row(found), tasks, str(self._processes.job_directory(name)))
 
-    def _submit(self, job: Job) -> control.Answer:
+    def _planned(self, job: Job) -> control.Answer:
+        try:
+            return control.PlannedJob(*self.jobs.planned(self._maker(job)))
+        except SubmitRefused as refused:
+            return control.Refused(str(refused))
+
+    def _maker(self, job: Job) -> Callable[[str], Job]:
+        """Makes a job of the user that is submitted now, for its id."""
         now_ns, user = self._settings.now_ns(), self._settings.user
+        return lambda job_id: structs.replace(job, id=job_id, user=user, submitted_ns=now_ns)
+
+    def _submit(self, job: Job) -> control.Answer:
         known = self._store.submitted_with(job.token)
         if known is None:
             try:
-                known = self.jobs.submit(lambda job_id: structs.replace(job, id=job_id, user=user, submitted_ns=now_ns))
+                known = self.jobs.submit(self._maker(job))
             except SubmitRefused as refused:
                 return control.Refused(str(refused))
             self._carry_out()

@@ -98,3 +98,11 @@ def resource_hours(amounts: Mapping[str, int | str]) -> str:
         unit, factor = hour_of(name)
         texts.append(f"{name}={number(amount / factor)}{unit.replace(' ', '-')}")
     return ",".join(texts) or "0"
+
+
+def work(name: str, amount: int) -> str:
+    """``1.2 vcore hours``: base units times seconds."""
+    size = {"vcore": 1000, "memory": 2**30}.get(name, 1)
+    seconds = amount / size
+    unit, length = next((known for known in (("hours", 3600), ("minutes", 60)) if seconds >= known[1]), ("seconds", 1))
+    return f"{seconds / length:.2g} {'GiB' if name == 'memory' else name} {unit}"

@@ -24,7 +24,7 @@ from ykactor.sim.plan import ConfigPlan, Drains, Effective, Never, NoAccess, fai
 from ykactor.sim.what_if import Difference, Fork, in_partition
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.acts import Act, ask_for
-from ykactor.surfaces.cli.cells import NONE
+from ykactor.surfaces.cli.cells import NONE, work
 from ykactor.surfaces.cli.options import EXISTING_FILE, Number, Parsed, reserves_nodes, text_or_json
 from ykactor.surfaces.cli.present_state import check_asks_nobody, on_option, present_state, recorded_configuration
 from ykactor.surfaces.cli.queue_files import NoTextError, explained, name_of, read_once, warn
@@ -155,7 +155,7 @@ def _lines(found: ConfigPlan, before: str, after: str, file: str) -> Iterator[st
     yield from _differences("at once", found.at_once)
     yield from _differences(f"within {found.seconds:g} s", found.later)
     if found.preempted:
-        lost = "; ".join(f"{_hours(name, amount)} lost" for name, amount in sorted(found.work_lost.items()))
+        lost = "; ".join(f"{work(name, amount)} lost" for name, amount in sorted(found.work_lost.items()))
         yield from _part("preempted", [f"{plural(found.preempted, 'task')}{f', {lost}' if lost else ''}"])
     yield from _part("never", [*map(_never, found.never)])
     yield from _part("drains", [*map(_drains, found.drains)])
@@ -212,12 +212,6 @@ def _difference(each: Difference) -> str:
     if each.allocation_keys:
         name = f"{'task' if len(each.allocation_keys) == 1 else 'tasks'} {some(each.allocation_keys)} of {name}"
     return in_partition(each.partition_name, f"{name}: {status_text(each.as_it_is)} -> {status_text(each.what_if)}")
-
-
-def _hours(name: str, amount: int) -> str:
-    """``1.2 vcore hours``: base units times seconds."""
-    unit = {"vcore": 1000, "memory": 2**30}.get(name, 1)
-    return f"{amount / unit / 3600:.2g} {'GiB' if name == 'memory' else name} hours"
 
 
 # ---- apply, confirm, rollback

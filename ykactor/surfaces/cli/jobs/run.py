@@ -24,8 +24,9 @@ from ykactor.local.model import Job
 from ykactor.local.untrusted import Unreadable, is_there, open_regular
 from ykactor.surfaces.cli import loop
 from ykactor.surfaces.cli.jobs.asking import amount_of, answer, directory_option, endings, exit_code, shown
-from ykactor.surfaces.cli.options import PRIORITY, Parsed, WholeNumber, grouped
+from ykactor.surfaces.cli.options import PRIORITY, Parsed, WholeNumber, grouped, text_or_json
 from ykactor.surfaces.cli.terminal import say
+from ykactor.surfaces.cli.urls import Destination, daemon_options
 
 
 @click.command()
@@ -277,18 +278,46 @@ _job_options = grouped(
     default=True,
     help="Wait for the end, print what a single task writes, end with its exit code; or only print the job.  [default: wait]",
 )
-def command(words: tuple[str, ...], directory: Path, wanted: _Wanted, waits: bool) -> None:
+@click.option(
+    "--dry-run",
+    "is_tried",
+    is_flag=True,
+    help="Run nothing: print what would become of each task, tried on a copy of the state of the daemon at --url.",
+)
+@text_or_json("Of --dry-run; json is one document.")
+@daemon_options
+def command(
+    words: tuple[str, ...], directory: Path, wanted: _Wanted, waits: bool, is_tried: bool, output: str, daemon: Destination
+) -> None:
     """Run COMMAND on this machine as soon as its queue has room, from this directory and with this environment.
 
     Write -- before a COMMAND with options. A task is started once, and once more for each of --retries. It reads no standard
     input. Ctrl-C leaves the job as it is: ykactor cancel JOB ends it.
+
+    With --dry-run a row says for each task where it would begin to run and when, or why it would wait, whom it would preempt; for
+    a gang it says so of its placeholders. Nothing else arrives in the minute that is tried, and nobody knows when the tasks that
+    run end. It asks the daemon itself, and needs the role replica there.
     """
     job = wanted.job(words)
+    if is_tried:
+        _try(directory, job, daemon, is_json=output == "json")
+        return
     if _has_input(_STANDARD_INPUT):
         say("standard input is not read: give the job a file, or its content as an argument", err=True)
     code = loop.run(_run, directory, job, waits)
     if code:
         raise SystemExit(code)
+
+
+def _try(directory: Path, job: Job, daemon: Destination, *, is_json: bool) -> None:
+    """Print what would become of the tasks of a job."""
+    from ykactor.surfaces.cli.dry_run import HORIZON_S, print_tried  # takes 0.3 s to load, which jobs that run do without
+    from ykactor.wire.scenario import Scenario, TimedRequest
+
+    planned = loop.run(answer, directory, control.PlanJob(job))
+    assert isinstance(planned, control.PlannedJob)
+    messages = [TimedRequest(0, planned.applications), TimedRequest(0, planned.asks)]
+    print_tried(daemon, None, Scenario("", "", HORIZON_S, messages=messages), with_config=False, is_json=is_json)
 
 
 def _has_input(descriptor: int) -> bool:

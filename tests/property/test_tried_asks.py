@@ -1,0 +1,152 @@
+"""Dry runs: what is told of an ask then happens, if the scenario is sent at rest (P7)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+from generate import generate
+from seeds import seeds
+from test_what_if import halves, made, played
+
+from ykactor.actors.partition import CYCLE_BUDGET
+from ykactor.core.config.model import PartitionConfig
+from ykactor.core.messages.facts import Allocated, Fact, Preempted
+from ykactor.core.turn.scheduler import Cores
+from ykactor.core.values.ids import PartitionName
+from ykactor.sim.direct import DirectPartition, DirectPartitions
+from ykactor.sim.dry_run import Tried, dry_run
+from ykactor.sim.simulator import Record, run_directly, to_ns
+from ykactor.wire.scenario import Scenario, TimedRequest
+from ykactor.wire.si import messages as si
+
+
+def happened(bases: dict[PartitionName, bytes], story: Scenario, begin_ns: int) -> list[Fact]:
+    """The facts of a scheduler that goes on from a state with a story."""
+    facts: list[Fact] = []
+    record = Record(lambda _, fact: facts.append(fact), begin_ns)
+    record.is_open = True
+
+    def make(config: PartitionConfig, now_ns: int, cores: Cores | None = None) -> DirectPartition:
+        publish = partial(record.add, config.name)
+        confirms = story.confirm_releases
+        return DirectPartition(config, CYCLE_BUDGET, publish, now_ns=now_ns, confirms=confirms, wakes=True, cores=cores)
+
+    direct = DirectPartitions(make, {name: make(each[0].registry.config, begin_ns, each) for name, each in made(bases).items()})
+    run_directly(story, direct, record, begin_ns)
+    record.flush()
+    return facts
+
+
+@pytest.mark.parametrize("seed", seeds(60))
+def test_what_is_told_then_happens(seed: int) -> None:
+    """Each ask that runs has its node, its time and its victims; the others never run. The state does not change."""
+    first, rest = halves(generate(seed, applications=6, asks=40))
+    bases, begin_ns = played(first), to_ns(first.until)
+    before = dict(bases)
+    found, _ = dry_run(lambda: made(bases), rest, begin_ns, reserves=True)
+    facts = happened(bases, rest, begin_ns)
+    assert found
+    for each in found:
+        own = [
+            fact for fact in facts if isinstance(fact, Allocated | Preempted) and fact.ask.allocation_key == each.allocation_key
+        ]
+        placed = [(fact.node_id, fact.at_ns) for fact in own if isinstance(fact, Allocated)]
+        victims = [victim for fact in own if isinstance(fact, Preempted) for _, _, victim in fact.victims]
+        assert (each.outcome == "runs", each.preempts) == (bool(placed), victims)
+        if placed:
+            assert each.after_seconds is not None
+            assert (each.node_id, begin_ns + to_ns(each.after_seconds)) == placed[0]
+    assert bases == before
+
+
+QUEUES = """
+partitions:
+  - name: default
+    preemption: {enabled: true}
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - {name: a, resources: {max: {vcore: 2}}, properties: {preemption.delay: 1s}}
+          - {name: b, resources: {guaranteed: {vcore: 2}}, properties: {preemption.delay: 1s}}
+"""
+POLICY = si.PreemptionPolicy(allow_preempt_self=True, allow_preempt_other=True)
+
+
+def allocation(key: str, application_id: str, cores: int = 1) -> si.Allocation:
+    return si.Allocation(key, application_id, resource_per_alloc={"vcore": cores * 1000}, preemption_policy=POLICY)
+
+
+def tried(*asks: si.Allocation, run_seconds: dict[int, float] | None = None) -> dict[str, Tried]:
+    """The asks of a queue of two cores, beside a task that has one of them and ends at a time that nobody knows."""
+    new = si.ApplicationRequest(new=[si.AddApplicationRequest("x", "root.a", ugi=si.UserGroupInformation("al"))])
+    node = si.NodeInfo("n1", "CREATE", schedulable_resource={"vcore": 4000})
+    messages = [TimedRequest(0, si.NodeRequest(nodes=[node])), TimedRequest(0, new)]
+    messages.append(TimedRequest(0, si.AllocationRequest(allocations=[allocation("x-1", "x")])))
+    bases = played(Scenario("w", QUEUES, 100, messages=messages))
+    others = si.ApplicationRequest(new=[si.AddApplicationRequest("y", "root.a", ugi=si.UserGroupInformation("al"))])
+    sent = TimedRequest(0, si.AllocationRequest(allocations=list(asks)), run_seconds=run_seconds or {})
+    scenario = Scenario("", "", 60, messages=[TimedRequest(0, others), sent])
+    found, refused = dry_run(lambda: made(bases), scenario, 100 * 10**9, reserves=True)
+    assert refused == []
+    return {each.allocation_key: each for each in found}
+
+
+def test_a_known_end_is_named() -> None:
+    """The task whose end makes room, at its time, and why there was none before."""
+    found = tried(allocation("y-1", "y"), allocation("y-2", "y"), run_seconds={0: 6.0})
+    assert (found["y-1"].outcome, found["y-1"].after_seconds, found["y-1"].ends) == ("runs", 0, [])
+    assert (found["y-2"].outcome, found["y-2"].after_seconds, found["y-2"].ends, found["y-2"].code) == (
+        "runs",
+        6,
+        ["y-1"],
+        "QUOTA",
+    )
+
+
+def test_an_unknown_end() -> None:
+    """The ask waits for tasks of which nobody told when they end. One that is too large for its queue never runs."""
+    found = tried(allocation("y-1", "y"), allocation("y-2", "y"), allocation("y-3", "y", 3))
+    assert [(each.outcome, each.code) for each in found.values()] == [("runs", ""), ("waits", "QUOTA"), ("never", "QUOTA")]
+
+
+def test_an_application_that_is_rejected() -> None:
+    """Asks of it have the reason of the rejection, not that there is no application."""
+    bases = played(Scenario("w", QUEUES, 1))
+    new = [si.AddApplicationRequest("z", "root.none", ugi=si.UserGroupInformation("al"))]
+    messages = [
+        TimedRequest(0, si.ApplicationRequest(new=new)),
+        TimedRequest(0, si.AllocationRequest(allocations=[allocation("z-1", "z")])),
+    ]
+    ((each,), _) = dry_run(lambda: made(bases), Scenario("", "", 60, messages=messages), 100 * 10**9, reserves=True)
+    assert each.outcome == "refused"
+    assert "root.none" in each.reason
+
+
+def test_the_law_and_what_is_lost() -> None:
+    """A preemption has what allows it, and what its victims have used."""
+    bases = played(
+        Scenario(
+            "w",
+            QUEUES,
+            100,
+            messages=[
+                TimedRequest(0, si.NodeRequest(nodes=[si.NodeInfo("n1", "CREATE", schedulable_resource={"vcore": 2000})])),
+                TimedRequest(0, applications("x", "root.a")),
+                TimedRequest(0, si.AllocationRequest(allocations=[allocation("x-1", "x"), allocation("x-2", "x")])),
+            ],
+        )
+    )
+    messages = [
+        TimedRequest(0, applications("z", "root.b")),
+        TimedRequest(0, si.AllocationRequest(allocations=[allocation("z-1", "z")])),
+    ]
+    ((each,), _) = dry_run(lambda: made(bases), Scenario("", "", 60, messages=messages), 100 * 10**9, reserves=True)
+    assert (each.outcome, each.node_id, len(each.preempts), each.ends) == ("runs", "n1", 1, [])
+    assert "(law 4)" in each.why
+    assert each.work_lost["vcore"] >= 100 * 1000
+
+
+def applications(name: str, queue: str) -> si.ApplicationRequest:
+    return si.ApplicationRequest(new=[si.AddApplicationRequest(name, queue, ugi=si.UserGroupInformation("al"))])
