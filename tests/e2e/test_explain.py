@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from daemon import run_command
 from daemonhere import daemon_here
+from msgspec import UNSET
 from restdaemon import application, asks, rest_daemon
 
 from ykactor.client import Refused, RequestRefused, connect, explain
@@ -68,6 +70,9 @@ async def test_levels_nodes_and_what_comes_before() -> None:
         assert (found.binding, found.levels[2].reason) == (2, found.reason)
         assert found.levels[3].whose == "nodes"
         assert sum((found.nodes or {}).values()) == 1
+        assert isinstance(found.levels[2].since, int)
+        assert found.levels[2].since <= found.time  # t3 was found short of the same limit before
+        assert (found.levels[0].since, sum(found.waited.values())) == (UNSET, found.time - found.creation_time)
         before = [(status.queue_name, status.application_id, status.by) for status in found.ahead]
         assert before[0][0::2] == ("root.b", "priority")
         assert (before[1], found.ahead_count) == (("root.a", "app-a1", before[1][2]), 2)
@@ -122,7 +127,9 @@ async def test_the_route_and_the_command_show_the_same() -> None:
         printed, _ = await run_command("explain", "app-a2/u1", "--url", url, "-o", "json")
         assert json.loads(printed)["levels"][2]["code"] == "LIMIT"
         table, _ = await run_command("explain", "app-a2/u1", "--url", url)
-        assert "user bob in root.a  vcore     2    2      1      1  LIMIT  <- binding" in table.splitlines()
+        shown = re.sub(r" +", " ", table)
+        assert re.search(r"^user bob in root.a vcore 2 2 1 1 \d+s LIMIT <- binding$", shown, re.MULTILINE)
+        assert re.fullmatch(r"waited [\d.]+s: LIMIT [\d.]+s(, NEXT [\d.]+s)?", table.splitlines()[-1])
         output, errors = await run_command("explain", "nobody", "--url", url, expect=exit_codes.FAILED)
         assert (output, "there is no application, task, queue or node nobody" in errors) == ("", True)
 
@@ -223,7 +230,7 @@ async def test_explanations_of_all_kinds() -> None:
 def test_what_people_read() -> None:
     """Numbers that are not shown, places without numbers, and what comes before."""
     levels = [
-        LevelStatus(queue_name="root", resource="vcore", wants=1000, code="QUOTA", reason="r"),
+        LevelStatus(queue_name="root", resource="vcore", wants=1000, code="QUOTA", reason="r", since=3 * 10**9),
         LevelStatus(whose="user bob", queue_name="root.a", used=1, max=1, wants=1, code="MAX_APPLICATIONS", reason="r"),
         LevelStatus(whose="nodes"),
     ]
@@ -236,7 +243,9 @@ def test_what_people_read() -> None:
         queue_name="root.a",
         code="QUOTA",
         reason="r",
+        time=41 * 10**9,
         creation_time=0,
+        waited={"NEXT": 3 * 10**9, "QUOTA": 38 * 10**9, "ORDER": 0},
         priority=0,
         resource={"vcore": 1000},
         position=3,
@@ -249,11 +258,11 @@ def test_what_people_read() -> None:
     lines = list(explained(si.Explanation(ask=found)).lines(False))
     assert lines[0] == "t of application app waits in root.a since 1970-01-01T00:00:00.000Z, number 3 of 9 there"
     assert [line.split() for line in lines[5:8]] == [
-        ["root", "vcore", "not", "shown", "not", "shown", "1", "-", "QUOTA", "<-", "binding"],
-        ["user", "bob", "in", "root.a", "applications", "1", "1", "1", "1", "MAX_APPLICATIONS"],
-        ["nodes", "-", "-", "-", "-", "-", "-"],
+        ["root", "vcore", "not", "shown", "not", "shown", "1", "-", "38s", "QUOTA", "<-", "binding"],
+        ["user", "bob", "in", "root.a", "applications", "1", "1", "1", "1", "-", "MAX_APPLICATIONS"],
+        ["nodes", "-", "-", "-", "-", "-", "-", "-"],
     ]
-    assert lines[-1] == "ahead: queue root.b (share 0.1 before 0.2) and 3 more"
+    assert lines[-2:] == ["ahead: queue root.b (share 0.1 before 0.2) and 3 more", "waited 41s: QUOTA 38s, NEXT 3.00s"]
 
 
 def test_the_help() -> None:

@@ -25,6 +25,7 @@ from ykactor.core.messages.kinds import PendingCode
 from ykactor.core.values.ids import AllocationKey, ApplicationID, PartitionName, QueuePath
 from ykactor.core.values.parts import PART_MAX, finished
 from ykactor.core.values.resources import Resource
+from ykactor.core.values.times import MS_NS
 from ykactor.core.waiting.causes import PendingCauses
 from ykactor.core.waiting.reasons import HAS_ROOM, PendingCause
 from ykactor.sim.direct import DirectPartition, DirectPartitions
@@ -35,6 +36,13 @@ from ykactor.wire.scenario.model import ScenarioRequest
 from ykactor.wire.si import messages as si
 
 CONFIG = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: default}]}]}]"
+
+
+def check_times(found: AskExplanation, ask: Ask) -> None:
+    """AP-154: the parts add up to the wait, and nothing began later than now."""
+    assert sum(found.waited.values()) == found.time - ask.since_ns
+    times = [level.since for level in found.levels if level.since is not UNSET]
+    assert all(0 <= since <= found.time for since in times)
 
 
 def check(partition: DirectPartition, found: AskExplanation, reason: str) -> None:
@@ -55,6 +63,7 @@ def check(partition: DirectPartition, found: AskExplanation, reason: str) -> Non
     own, keyed = waiting.sort_key, [(other.sort_key, other) for other in leaf if other.asks and other.sort_key is not None]
     before = [other for key, other in sorted(keyed, key=lambda pair: pair[0]) if own is None or key < own]
     ask = waiting.asks[AllocationKey(found.allocation_key)][0]
+    check_times(found, ask)
     first = [other for other, _ in waiting.asks.values() if order_of(other) < order_of(ask)]
     assert found.position == sum(len(other.asks) for other in before) + len(first) + 1
     queues = found.ahead_count - len(before)
@@ -71,7 +80,7 @@ def test_every_pending_ask_is_explained(seed: int) -> None:
     direct = DirectPartitions(make, {config.name: make(config, 0) for config in queuefile.load(story.config).partitions})
     explained = 0
 
-    def look(_: int) -> None:
+    def look(now_ns: int) -> None:
         nonlocal explained
         before = bases_of(direct)
         for partition in direct.partitions.values():
@@ -79,7 +88,7 @@ def test_every_pending_ask_is_explained(seed: int) -> None:
             reasons = {key: reason for key, _, reason in waiting_asks(state)}
             for application in list(state.applications.values()):
                 for key in application.asks:
-                    found = finished(explain(partition.core, state, application.application_id, key))
+                    found = finished(explain(partition.core, state, (application.application_id, key), now_ns))
                     assert found is not None
                     check(partition, found, reasons[key])
                     explained += 1
@@ -144,7 +153,7 @@ def test_limited_readers_see_nothing_of_others(seed: int) -> None:
     story = generate(seed, applications=8, asks=60, nodes=4)
     direct = DirectPartitions(make, {config.name: make(config, 0) for config in queuefile.load(story.config).partitions})
 
-    def look(_: int) -> None:
+    def look(now_ns: int) -> None:
         for partition in direct.partitions.values():
             state = partition.scheduler.state
             for application in list(state.applications.values()):
@@ -158,11 +167,13 @@ def test_limited_readers_see_nothing_of_others(seed: int) -> None:
                 assert {share.user for share in queue.users} <= {other.who.user for other in own}
                 assert finished(explain_queue(partition.core, state, QueuePath("root"), sight)) is None
                 for key in list(application.asks):
-                    found = finished(explain(partition.core, state, application.application_id, key, sight))
+                    found = finished(explain(partition.core, state, (application.application_id, key), now_ns, sight))
                     assert found is not None
                     assert not found.nodes
                     assert all(sight.shows_queue(status.queue_name) for status in found.ahead)
+                    assert not any(ns % MS_NS for ns in (found.time, *found.waited.values()))
                     for level in found.levels:
+                        assert level.since is UNSET or not level.since % MS_NS
                         if level.queue_name and not sight.shows_queue(level.queue_name):
                             assert level.code
                             assert not level.used
@@ -192,7 +203,7 @@ def test_a_step_looks_at_few_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explaining, "order_of", counted)
     state, app = partition.scheduler.state, ApplicationID("app")
     first = explaining.first_ask(state.applications[app])
-    for steps in (first, explain(partition.core, state, app, AllocationKey("t99"))):
+    for steps in (first, explain(partition.core, state, (app, AllocationKey("t99")), 0)):
         looked_before = looked
         for _ in steps:
             most, looked_before = max(most, looked - looked_before), looked
@@ -235,7 +246,7 @@ def explained_in(queue: str, runs: Resource, wants: Resource, until_s: float = 0
     direct = DirectPartitions(unconfirmed, {each.name: unconfirmed(each, 0) for each in queuefile.load(LEVELS).partitions})
     run_directly(story, direct, Record(ignore))
     partition = direct.partitions[PartitionName("default")]
-    found = finished(explain(partition.core, partition.scheduler.state, ApplicationID("two"), AllocationKey("t2")))
+    found = finished(explain(partition.core, partition.scheduler.state, (ApplicationID("two"), AllocationKey("t2")), 0))
     assert found is not None
     return found
 

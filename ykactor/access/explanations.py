@@ -20,14 +20,14 @@ def limited(view: View | None) -> View | None:
     return None if view is None or view.queues is None else view
 
 
-def meanings(
-    name: str, kind: Kind | None, view: View | None, core: PartitionCore, state: SchedulerState
-) -> Steps[list[Match]]:
+def meanings(name: str, kind: Kind | None, view: View | None, core: PartitionCore, state: SchedulerState) -> Steps[list[Match]]:
     """All that a name means in a partition, as far as it is shown."""
     return matches(core, state, name, kind, limited(view))
 
 
-def explanation(match: Match, view: View | None, core: PartitionCore, state: SchedulerState) -> Steps[si.Explanation | None]:
+def explanation(
+    match: Match, view: View | None, core: PartitionCore, state: SchedulerState, now_ns: int
+) -> Steps[si.Explanation | None]:
     """The explanation of what a name means; None if that has gone meanwhile, or an application has no such task."""
     sight = limited(view)
     match match.kind:
@@ -39,7 +39,7 @@ def explanation(match: Match, view: View | None, core: PartitionCore, state: Sch
             if queue is not None and sight is not None and queue.oldest is not UNSET:
                 queue = structs.replace(queue, oldest=in_whole_ms(queue.oldest, ["creation_time"]))
             return None if queue is None else si.Explanation(queue=queue)
-    return (yield from _of_task(core, state, ApplicationID(match.name), AllocationKey(match.key), view))
+    return (yield from _of_task(match, view, core, state, now_ns))
 
 
 def no_task(match: Match) -> str:
@@ -48,8 +48,9 @@ def no_task(match: Match) -> str:
 
 
 def _of_task(
-    core: PartitionCore, state: SchedulerState, application_id: ApplicationID, key: AllocationKey, view: View | None
+    match: Match, view: View | None, core: PartitionCore, state: SchedulerState, now_ns: int
 ) -> Steps[si.Explanation | None]:
+    application_id, key = ApplicationID(match.name), AllocationKey(match.key)
     path, sight = core.registry.applications.get(application_id), limited(view)
     if path is None or not (view is None or view.shows_queue(path)):
         return (yield from _gone(application_id, core, view))
@@ -57,7 +58,7 @@ def _of_task(
     wanted = key or (yield from first_ask(waiting))
     if wanted is None:
         return si.Explanation(status=f"nothing of application {application_id} is pending: it is {waiting.state.value}")
-    if (found := (yield from explain(core, state, application_id, wanted, sight))) is not None:
+    if (found := (yield from explain(core, state, (application_id, wanted), now_ns, sight))) is not None:
         return si.Explanation(ask=found if sight is None else in_whole_ms(found, ["creation_time"]))
     running = core.registry.leaf_of(application_id).applications[application_id].tasks.allocations.get(wanted)
     if running is None:

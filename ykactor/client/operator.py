@@ -175,9 +175,7 @@ async def explain(
     Disconnected, RequestRefused
         As `read_configuration`, and if nothing has the name, or several have.
     """
-    question = si.Explain(
-        name=name, allocation_key=allocation_key, kind=kind, partition_name=partition, **_turns(after)
-    )
+    question = si.Explain(name=name, allocation_key=allocation_key, kind=kind, partition_name=partition, **_turns(after))
     return await _answer(url, question, login, si.Explanation)
 
 

@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct, structs
 
 from ykactor.core.inspection.explanation import AheadStatus, AskExplanation, LevelStatus
 from ykactor.core.inspection.queue_status import QueueStatus
-from ykactor.core.messages.asks import Ask, Shape, order_of, shape_of
+from ykactor.core.messages.asks import Ask, AskID, Shape, order_of, shape_of
 from ykactor.core.messages.kinds import PendingCode
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.queueing.pending import PendingApplication
@@ -23,11 +23,11 @@ from ykactor.core.quota.headroom import Place as Limited
 from ykactor.core.quota.headroom import queue_shortage
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
+from ykactor.core.values.ids import AllocationKey, QueuePath
 from ykactor.core.values.parts import Steps, in_parts
 from ykactor.core.values.resources import Resource, ahead, saturated
 from ykactor.core.values.resources import text as resource_text
-from ykactor.core.values.times import S_NS, utc_text
+from ykactor.core.values.times import MS_NS, S_NS, utc_text
 from ykactor.core.waiting import reasons
 from ykactor.core.waiting.causes import PendingCauses, can_never_run, shortage_cause
 from ykactor.core.waiting.reasons import PendingCause
@@ -39,6 +39,17 @@ _PAIRS_MAX = 100
 _ELSEWHERE, _OWN = "not the node that it requires", "reserved for it"
 
 _OF_APPLICATIONS = (PendingCode.FAILING, PendingCode.BACKOFF, PendingCode.ORDER, PendingCode.PLACEHOLDER)
+#: Codes about nodes, which are one in AP-154.
+_OF_NODES = frozenset(
+    (
+        PendingCode.NO_NODE,
+        PendingCode.UNKNOWN_NODE,
+        PendingCode.NOT_SELECTED,
+        PendingCode.LEFT_OUT,
+        PendingCode.TOO_LARGE,
+        PendingCode.DRAINED,
+    )
+)
 #: The rank of what waiting never changes.
 _NEVER = 0
 #: What binds first: a hold, what waiting never changes, the application, slots, limits, the end of victims, which makes room
@@ -106,25 +117,29 @@ def first_ask(application: PendingApplication) -> Steps[AllocationKey | None]:
 def explain(
     core: PartitionCore,
     state: SchedulerState,
-    application_id: ApplicationID,
-    key: AllocationKey,
+    identity: AskID,
+    now_ns: int,
     sight: Sight | None = None,
 ) -> Steps[AskExplanation | None]:
     """Explain a pending ask; None if it is not pending.
 
     Args:
-        sight: of a limited reader, which sees no nodes, and of queues out of its view only which one keeps an ask back.
+        now_ns: the Unix time.
+        sight: of a limited reader, which sees no nodes, times in whole milliseconds, and of queues out of its view only which one
+            keeps an ask back.
 
     Cost: O(nodes + applications + queues), and sibling queues with the same share pair by pair, up to ``_PAIRS_MAX``.
     """
+    application_id, key = identity
     application = state.applications.get(application_id)
     if application is None or key not in application.asks:
         return None
     sees, causes = sight or Everything(), PendingCauses(state)
     ask, leaf = application.asks[key][0], state.tree.leaf_of(application)
+    waits_for, exact_ns = application.waits_since(ask), 1 if sight is None else MS_NS
     shape, cause = shape_of(ask), causes.of_ask(application, key)
     levels = [
-        _shown(blocked, sees, ask)
+        _since(_shown(blocked, sees, ask), waits_for, exact_ns)
         for blocked in _levels(application, leaf, shape, cause, causes)
         if blocked.cause is not None or not blocked.level.queue_name or sees.shows_queue(blocked.level.queue_name)
     ]
@@ -142,7 +157,9 @@ def explain(
         queue_name=leaf.path,
         code=cause.code.value,
         reason=sees.reason(cause, ask.resource),
+        time=now_ns // exact_ns * exact_ns,
         creation_time=ask.created_ns,
+        waited={code.value: ns // exact_ns * exact_ns for code, ns in application.waited(ask, now_ns).items()},
         priority=ask.priority,
         resource=saturated(ask.resource),
         position=order.asks_before + own + 1,
@@ -183,6 +200,13 @@ def _shown(blocked: _Blocked, sees: Sight, ask: Ask) -> LevelStatus:
     shown = structs.replace(level, code=cause.code.value, reason=sees.reason(cause, ask.resource))
     is_seen = not level.queue_name or sees.shows_queue(level.queue_name)
     return shown if is_seen else structs.replace(shown, used=UNSET, max=UNSET)
+
+
+def _since(level: LevelStatus, waits_for: tuple[PendingCode, int], exact_ns: int) -> LevelStatus:
+    """A level with the time since when the ask has waited for it, if it waits for such a one."""
+    code, since_ns = waits_for
+    found = PendingCode.NODES if level.code in _OF_NODES else level.code
+    return structs.replace(level, since=since_ns // exact_ns * exact_ns) if found == code else level
 
 
 def _levels(

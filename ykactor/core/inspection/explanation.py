@@ -24,6 +24,7 @@ class LevelStatus(Shown, frozen=True, kw_only=True):
         wants: of one ask.
         code: of AP-150, or "" if there is room.
         reason: the sentence; "" if there is room.
+        since: the Unix time since when the ask has waited for this (AP-154); left out if it waits for something else first.
     """
 
     queue_name: str = ""
@@ -34,6 +35,7 @@ class LevelStatus(Shown, frozen=True, kw_only=True):
     wants: int | UnsetType = UNSET
     code: str = ""
     reason: str = ""
+    since: int | UnsetType = UNSET
 
 
 class AheadStatus(Shown, frozen=True, kw_only=True):
@@ -57,7 +59,9 @@ class AskExplanation(Shown, frozen=True, kw_only=True):
     """The explanation of a pending ask.
 
     Attributes:
+        time: the Unix time of the explanation.
         code, reason: those of AP-150.
+        waited: for how many nanoseconds it has waited until then, by code (AP-154).
         position, waiting: its number among the asks that wait in its queue, from 1, and how many these are.
         levels: from root to the nodes; those without a limit are left out.
         binding: the index of the level that keeps it back first; left out if none does.
@@ -72,7 +76,9 @@ class AskExplanation(Shown, frozen=True, kw_only=True):
     queue_name: str
     code: str
     reason: str
+    time: int
     creation_time: int
+    waited: dict[str, int]
     priority: int
     resource: Resource
     position: int

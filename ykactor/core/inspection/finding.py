@@ -44,9 +44,7 @@ class Match(NamedTuple):
         return f"{what} in partition {self.partition}"
 
 
-def matches(
-    core: PartitionCore, state: SchedulerState, name: str, kind: Kind | None, sight: Sight | None
-) -> Steps[list[Match]]:
+def matches(core: PartitionCore, state: SchedulerState, name: str, kind: Kind | None, sight: Sight | None) -> Steps[list[Match]]:
     """All meanings of a name in a partition, as far as a reader sees them; of tasks only if it has no other.
 
     Args:
@@ -54,7 +52,7 @@ def matches(
         sight: of a limited reader, which sees no nodes, and of other queues and their applications nothing; None sees all.
     """
     registry, found = core.registry, list[Match]()
-    if kind in (None, "application") and ((yield from _has_application(core, name, sight))):
+    if kind in (None, "application") and (yield from _has_application(core, name, sight)):
         found.append(Match(core.name, "application", name))
     path = full_path(name)
     is_path = kind == "queue" or path == name.lower()

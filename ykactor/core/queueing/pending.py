@@ -245,6 +245,16 @@ class PendingApplication:
             past.history.add_to(found, since_ns, past.joined_ns)
         return found
 
+    def waits_since(self, ask: Ask) -> tuple[PendingCode, int]:
+        """The code of what a pending ask waits for, and the Unix time since when asks like it have it."""
+        own, queue = self.own_waits.get(ask.allocation_key), self.asks[ask.allocation_key][1]
+        since_ns = ask.since_ns if own is None else own.since_ns
+        if queue is None or (own is not None and own.code is not None):
+            return (None if own is None else own.code) or PendingCode.PLACEHOLDER, since_ns
+        if queue.history is None or not queue.history.changes:
+            return PendingCode.NEXT if queue.history is None else queue.history.code, since_ns
+        return queue.history.code, queue.history.changes[-1][0]
+
     def finish(self, ask: Ask) -> Waited:
         """End the wait of an ask, which is still pending, or replaces a placeholder. Returns what it waited for, in all."""
         found = self.waited(ask, self._waits.now_ns)

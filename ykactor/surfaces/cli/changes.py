@@ -67,7 +67,7 @@ def tried(daemon: Destination, journal: Path | None, ask: str, partition: str, *
     twin = Twin(cores, now_ns, (waiting.application_id, wanted), may_preempt=may_preempt)
     if (placed := twin.placement()) is not None:
         return Tried(f"task {wanted} is placed on {placed[0]} in the next cycle")
-    found = finished(explain(twin.partition.core, twin.partition.scheduler.state, waiting.application_id, wanted))
+    found = finished(explain(twin.partition.core, twin.partition.scheduler.state, (waiting.application_id, wanted), now_ns))
     if found is None:
         return Tried(f"task {wanted} of application {application_id} has ended")
     forks = Forks(twin, monotonic, SEARCH_S)

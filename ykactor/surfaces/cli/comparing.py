@@ -51,7 +51,6 @@ class Comparing(Struct, frozen=True):
         if self.base is not None and of_one_run:
             raise click.UsageError(f"{of_one_run[0]} is of one run: it cannot be used with --compare")
 
-
     def files(self) -> Iterator[tuple[Path, Callable[[Comparison], str]]]:
         """The files that are wanted, and what they say of the comparison."""
         if self.json_file is not None:

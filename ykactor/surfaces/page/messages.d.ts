@@ -305,6 +305,8 @@ export interface Explanation {
     type: "Explanation";
     status?: string;
     ask?: AskExplanation | null;
+    queue?: QueueExplanation | null;
+    node?: NodeExplanation | null;
 }
 
 export interface AskExplanation {
@@ -315,7 +317,9 @@ export interface AskExplanation {
     queueName: string;
     code: string;
     reason: string;
+    time: number;
     creationTime: number;
+    waited: Record<string, number>;
     priority: number;
     resource: Record<string, number>;
     position: number;
@@ -336,6 +340,7 @@ export interface LevelStatus {
     wants?: number;
     code: string;
     reason: string;
+    since?: number;
 }
 
 export interface AheadStatus {
@@ -344,6 +349,59 @@ export interface AheadStatus {
     by: string;
     value: string;
     own: string;
+}
+
+export interface QueueExplanation {
+    partitionName: string;
+    queueName: string;
+    status: QueueStatus;
+    pending: Record<string, number>;
+    oldest?: OldestStatus;
+    short?: ShortStatus;
+    users: UserShare[];
+    otherUsers: number;
+    othersUse: number;
+}
+
+export interface OldestStatus {
+    applicationID: string;
+    allocationKey: string;
+    creationTime: number;
+    code: string;
+    reason: string;
+}
+
+export interface ShortStatus {
+    queueName: string;
+    whose: string;
+    resource: string;
+    used?: number;
+    max?: number;
+    asks: number;
+}
+
+export interface UserShare {
+    user: string;
+    amount: number;
+}
+
+export interface NodeExplanation {
+    partitionName: string;
+    nodeID: string;
+    status: NodeStatus;
+    pending: Record<string, number>;
+    keptBack: Record<string, number>;
+    fitting: FittingStatus[];
+    fittingCount: number;
+}
+
+export interface FittingStatus {
+    queueName: string;
+    applicationID: string;
+    asks: number;
+    resource: Record<string, number>;
+    code: string;
+    reason: string;
 }
 
 export interface ErrorResponse {

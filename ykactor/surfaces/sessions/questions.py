@@ -164,9 +164,7 @@ def _partitions_named(gateway: ReadGateway, view: View | None, wanted: str) -> l
     return [names[wanted.lower()]] if wanted else [*names.values()]
 
 
-async def _nothing(
-    gateway: ReadGateway, view: View | None, name: str, kind: Kind | None, partitions: list[PartitionName]
-) -> str:
+async def _nothing(gateway: ReadGateway, view: View | None, name: str, kind: Kind | None, partitions: list[PartitionName]) -> str:
     """A sentence that nothing has a name, with the nearest ones."""
     like: list[str] = []
     for partition in partitions:
@@ -181,9 +179,9 @@ def _meanings(
 
 
 def _explanation(
-    match: Match, view: View | None, core: PartitionCore, state: SchedulerState, _: int
+    match: Match, view: View | None, core: PartitionCore, state: SchedulerState, now_ns: int
 ) -> Steps[si.Explanation | None]:
-    return explanation(match, view, core, state)
+    return explanation(match, view, core, state, now_ns)
 
 
 def _names_like(

@@ -15,6 +15,7 @@ from ykactor.core.inspection.explanation import AheadStatus, AskExplanation
 from ykactor.core.inspection.finding import Kind
 from ykactor.core.values.printable import printable
 from ykactor.core.values.quantities import quantity_text
+from ykactor.core.values.times import S_NS
 from ykactor.core.values.words import plural
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.cells import NONE, NOT_SHOWN, time_text
@@ -43,8 +44,9 @@ def command(
 
     A queue is root or begins with root. Of an ask first the reason, as ykactor asks prints it. Then a row for each level that the
     ask has to pass, from root to the nodes: the type that is short or scarcest there (running applications count too), how much
-    of it is in use, how much more the ask wants, and how much too little that is; the level that keeps it back first is marked.
-    Levels without a limit are left out. Then the nodes by what keeps them from taking it, and what comes before it and why.
+    of it is in use, how much more the ask wants, and how much too little that is; the level that keeps it back first is marked,
+    and SINCE is for how long asks like it have been found short there. Levels without a limit are left out. Then the nodes by
+    what keeps them from taking it, what comes before it and why, and for how long it has waited for what.
 
     With --changes copies of the present state are made here, and nothing of the daemon changes; it needs the role replica.
     """
@@ -96,19 +98,30 @@ def _lines(found: AskExplanation) -> Iterator[str]:
     yield printable(f"wants {cells.resource(found.resource)}, priority {found.priority}")
     yield printable(f"{found.code}: {found.reason}")
     yield ""
-    rows = [{**to_builtins(level), "isBinding": index == found.binding} for index, level in enumerate(found.levels)]
+    rows = [
+        {**to_builtins(level), "isBinding": index == found.binding, "time": found.time}
+        for index, level in enumerate(found.levels)
+    ]
     yield from table(_COLUMNS, rows)
     if found.nodes is not UNSET:
         yield ""
         yield printable(_nodes(found.nodes))
     if found.ahead:
         yield printable(f"ahead: {_ahead(found)}")
+    yield printable(_waited(found.waited))
 
 
 def _nodes(nodes: dict[str, int]) -> str:
     """``8 nodes: 5 too little vcore free, 2 drained, 1 has room``."""
     counts = ", ".join(f"{count} {reason}" for reason, count in sorted(nodes.items(), key=lambda item: (-item[1], item[0])))
     return f"{plural(sum(nodes.values()), 'node')}: {counts}" if counts else "0 nodes"
+
+
+def _waited(waited: dict[str, int]) -> str:
+    """``waited 41s: QUOTA 26s, NODES 12s, NEXT 3s``."""
+    parts = sorted(((ns, code) for code, ns in waited.items() if ns), key=lambda part: (-part[0], part[1]))
+    whole = f"waited {cells.exact_age(sum(waited.values()))}"
+    return f"{whole}: {', '.join(f'{code} {cells.exact_age(ns)}' for ns, code in parts)}" if parts else whole
 
 
 def _ahead(found: AskExplanation) -> str:
@@ -152,5 +165,6 @@ _COLUMNS = [
     Column("TYPE", lambda row: row.get("resource") or (_APPLICATIONS if "wants" in row else NONE)),
     *map(_amount, ("used", "max", "wants")),
     Column("SHORT", _short, is_number=True),
+    Column("SINCE", lambda row: cells.age((row["time"] - row["since"]) // S_NS) if "since" in row else NONE, is_number=True),
     Column("CODE", lambda row: f"{row['code']}  <- binding" if row["isBinding"] else row.get("code", "")),
 ]

@@ -78,7 +78,7 @@ def explanation(look: Look, application_id: ApplicationID, key: AllocationKey) -
     """The explanation of a pending ask, encoded; None if it is not pending."""
     if look.leaf_of(application_id) is None:
         return None
-    found = yield from explain(look.core, look.state, application_id, key, look.view)
+    found = yield from explain(look.core, look.state, (application_id, key), look.now_ns, look.view)
     return None if found is None else encode(look.times(found, ["creation_time"]))
 
 

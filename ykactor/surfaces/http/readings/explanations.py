@@ -17,5 +17,5 @@ def one(look: Look, name: str, kind: Kind, key: str) -> Steps[bytes | None]:
         return encode_part(si.Explanation(status=several(name, found)))
     if not found:
         return None
-    told = yield from explanation(found[0]._replace(key=key or found[0].key), look.view, look.core, look.state)
+    told = yield from explanation(found[0]._replace(key=key or found[0].key), look.view, look.core, look.state, look.now_ns)
     return None if told is None else encode_part(told)
