@@ -66,7 +66,8 @@ def test_two_configurations(run_here, scenario, base, tmp_path):
     lines = output.splitlines()
     assert lines[0] == f"day: {base} (base) and {scenario}: config (other)"
     (p95,) = (line.split() for line in lines if line.startswith("wait p95"))
-    assert p95[2:] == ["70s", "70s", "0", "user", "bob", "+40s", "-"]
+    assert p95[2:9] == ["70s", "70s", "0", "user", "bob", "+40s", "-"]
+    assert p95[9] == "QUOTA"
     assert any(line.startswith("debt root.") for line in lines)
     assert any(line.startswith("By queue") for line in lines)
     assert any("applications wait longer" in line for line in lines)
@@ -119,6 +120,13 @@ def test_a_process_decides_as_this_one(run_here, base, tmp_path):
         (["--html", "{tmp}/c.json"], 2, "--html needs --compare BASE.yaml"),
         (["--compare", "{base}", "--html", "{tmp}/c.json", "--json", "{tmp}/c.json"], 2, "expected two files"),
         (["--compare", "{base}", "--json", "{tmp}/c.json", "--html", "{tmp}/none/c"], 2, "none/c: No such file or directory"),
+        (["--jitter", "3"], 2, "--jitter needs --compare BASE.yaml"),
+        (["--compare", "{base}", "--jitter", "21"], 2, "found '21', expected a whole number from 1 to 20"),
+        (["--compare", "{base}", "--jitter", "0"], 2, "found '0', expected a whole number from 1 to 20"),
+        (["--compare", "{base}", "--jitter", "-1"], 2, "found '-1', expected a whole number from 1 to 20"),
+        (["--compare", "{base}", "--jitter", "nan"], 2, "found 'nan', expected a whole number from 1 to 20"),
+        (["--compare", "{base}", "--jitter", "9223372036854775808"], 2, "expected a whole number from 1 to 20"),
+        (["--compare", "{base}", "--jitter", ""], 2, "found '', expected a whole number from 1 to 20"),
         (["--compare", "{base}", "--html", "/dev/full"], 2, "/dev/full: No space left on device"),
         (["--compare", "{tmp}/none.yaml"], 2, "none.yaml' does not exist"),
         (["--compare", "{tmp}/bad.yaml"], 1, "bad.yaml:1:27: partitions[0].colour: "),
@@ -161,6 +169,19 @@ def test_configurations_in_the_scenario(run_here, scenario, base):
     scenario.write_text(scenario.read_text() + json.dumps(change) + "\n")
     code, _, errors = run_here("simulate", scenario, "--compare", base)
     assert (code, errors) == (0, "warning: the scenario puts other configurations into force: both runs get them\n")
+
+
+def test_ranges_of_other_arrivals(run_here, scenario, base):
+    """Twice the same configuration: nothing is distinguishable. Another one: what differs by more than chance is."""
+    output = run_here("simulate", scenario, "--config", base, "--compare", base, "--jitter", "3", "-o", "json")[1]
+    mean = json.loads(output)["report"]["total"]["waitSeconds"]["mean"]
+    assert mean["distinguishable"] is False
+    assert mean["baseRange"] == mean["otherRange"]
+    assert mean["baseRange"]["least"] < mean["baseRange"]["most"]
+    output = run_here("simulate", scenario, "--compare", base, "--jitter", "3")[1]
+    assert "3 more runs of each with other arrivals: values have ranges" in output
+    assert "not distinguishable" in output
+    assert output == run_here("simulate", scenario, "--compare", base, "--jitter", "3")[1]
 
 
 async def test_ctrl_c_leaves_no_file(tmp_path, base):

@@ -271,7 +271,7 @@ def test_the_same_run_has_the_same_account() -> None:
         account = FairnessAccount(0, to_ns(scenario.until), queuefile.load(scenario.config).partitions[0].root)
         tallies = PartitionTallies(PartitionName("default"), Tallies(), account)
         end_ns = simulate(scenario, lambda _, fact, tallies=tallies: tallies.observe(fact)).end_ns
-        tallies.finish(end_ns)
+        tallies.finish(end_ns, {})
         found.append({queue.path: (queue.debt, queue.credit, queue.use) for queue in account})
     assert found[0] == found[1]
     assert any(debt for debt, _, _ in found[0].values())

@@ -14,7 +14,7 @@ from msgspec import structs
 from ykactor.sim import trial
 from ykactor.sim.comparison import TOP, Applications, Compared, Comparison, Moved, Names, Range, compare, json_schema, paired
 from ykactor.sim.series import SPANS, Series
-from ykactor.sim.trial import Group, QueueGroup, Report, RunReport, Spread
+from ykactor.sim.trial import Causes, Group, QueueGroup, Report, RunReport, Spread
 from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.si import messages as si
 
@@ -71,6 +71,26 @@ def test_the_figures_of_a_run() -> None:
     assert report.priorities["5"].asks == 1
     assert report.total.used_percent == {"vcore": pytest.approx(30.0)}
     assert report.users["ann"].used_percent == {"vcore": pytest.approx(10.0)}
+
+
+def test_what_asks_have_waited_for() -> None:
+    """The parts of each wait add up to it, also of an ask that waits at the end (AP-154)."""
+    total = trial.run(scenario()).report.total
+    assert total.waited_for.p50 == {"QUOTA": 5.0}
+    for name in ("mean", "p50", "p95", "max"):
+        assert sum(getattr(total.waited_for, name).values()) == pytest.approx(getattr(total.wait_seconds, name))
+    assert set(total.waited_for.max) == {"QUOTA"}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_parts_of_waits_add_up(seed: int) -> None:
+    """In any history, for each queue, user, group and priority."""
+    report = trial.run(generate(seed, reloads=seed % 3)).report
+    groups = [report.total, *report.queues.values(), *report.users.values(), *report.groups.values(), *report.priorities.values()]
+    for group in groups:
+        for name in ("mean", "p50", "p95", "max"):
+            parts = getattr(group.waited_for, name)
+            assert sum(parts.values()) == pytest.approx(getattr(group.wait_seconds, name) or 0)
 
 
 def test_short_tasks_count_as_ten_seconds() -> None:
@@ -157,7 +177,7 @@ def figures_of(found: object) -> Iterator[Compared]:
         for value in found.values():
             yield from figures_of(value)
     else:
-        assert isinstance(found, Report | Group | QueueGroup | Spread)
+        assert isinstance(found, Report | Group | QueueGroup | Spread | Causes)
         for name in found.__struct_fields__:
             yield from figures_of(getattr(found, name))
 
@@ -209,7 +229,7 @@ def test_applications_are_paired_by_id() -> None:
 KEYS = {
     Comparison: "name base other seconds jitter refused report applications spanSeconds used shares waitPercents waitQuantiles",
     Report: "total rejected inVain queues users groups priorities",
-    QueueGroup: "asks waiting waitSeconds slowdown usedPercent preempted lost debt credit",
+    QueueGroup: "asks waiting waitSeconds waitedFor slowdown usedPercent preempted lost debt credit",
     Compared: "base other change baseRange otherRange distinguishable",
     Applications: "paired longer shorter onlyBase onlyOther losses gains",
     Moved: "applicationId baseSeconds otherSeconds changeSeconds",

@@ -11,7 +11,7 @@ from msgspec import structs
 from ykactor.sim import trial
 from ykactor.sim.comparison import Applications, Compared, Comparison, Names, Range, compare
 from ykactor.surfaces.cli.report import html, text
-from ykactor.surfaces.cli.report.figures import Line, change_text, headline, percent, seconds
+from ykactor.surfaces.cli.report.figures import Line, causes_text, change_text, headline, percent, seconds
 from ykactor.surfaces.cli.report.plots import Axis, reaching, shortened
 
 #: Names that would be markup, or commands of a terminal.
@@ -115,6 +115,13 @@ def test_values_with_ranges() -> None:
 def test_changes_have_a_sign(figure: Compared, expected: str) -> None:
     """A change that is shown as nothing is 0; without a value in one run there is none."""
     assert change_text(figure, percent) == expected
+
+
+def test_causes_of_a_wait() -> None:
+    """The largest parts come first."""
+    parts = {"NEXT": Compared(1.0, 2.0, 1.0), "QUOTA": Compared(1080.0, 60.0, -1020.0), "NODES": Compared(180.0, 1980.0, 1800.0)}
+    assert causes_text(parts, 2) == "NODES 3m -> 33m, QUOTA 18m -> 60s"
+    assert causes_text({}, 2) == ""
 
 
 def test_debts_that_differ_most() -> None:

@@ -20,14 +20,16 @@ from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.partition import CYCLE_BUDGET, Cycling, PartitionActor
 from ykactor.actors.partitions import Partitions
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
-from ykactor.core.inspection.pending_asks import waiting_asks
+from ykactor.core.inspection.pending_asks import waited_until, waiting_asks
 from ykactor.core.inspection.snapshot import FinalApplication, FinalState, FinalStates, final_state
 from ykactor.core.messages.acts import Administration, Operator
+from ykactor.core.messages.asks import AskID
 from ykactor.core.messages.facts import ApplicationRejected, Fact
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.messages.submissions import RefuseConfig, RemovePartition, Submission, WantSchedulingStates
 from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.queueing.waits import Waited
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.turn import turn
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
@@ -61,6 +63,7 @@ class Outcome(Struct):
     Attributes:
         final: of one partition, or of several by name.
         waiting: (allocation key, queue, reason) of every pending ask.
+        waited: by partition and ask, what every pending ask has waited for until the end (AP-154).
         refused: the errors of messages without any effect.
         end_ns: the time of the last instant.
     """
@@ -69,6 +72,7 @@ class Outcome(Struct):
     waiting: list[tuple[AllocationKey, QueuePath, str]]
     refused: list[str]
     end_ns: int
+    waited: dict[PartitionName, dict[AskID, Waited]] = {}
 
 
 class Record:
@@ -139,7 +143,8 @@ class Record:
         finals[name] = structs.replace(first, applications=dict(sorted((self.turned_away | first.applications).items())))
         final = finals[name] if len(finals) == 1 else FinalStates(partitions=finals)
         waiting = [ask for _, state in cores for ask in waiting_asks(state)]
-        return Outcome(final, waiting, self.refused, end_ns)
+        waited = {core.name: waited_until(state, end_ns) for core, state in cores}
+        return Outcome(final, waiting, self.refused, end_ns, waited)
 
 
 def simulate_with_actors(

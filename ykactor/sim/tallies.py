@@ -1,17 +1,17 @@
 """The tallies of a run by queue, user, group and priority, and the mean waits of its applications.
 
-They take the facts of all partitions in order. Percentiles need all waits: 8 bytes for each ask that has waited and 8 in each of
-its tallies, and there 8 more for each task that has ended. All else is bounded by the numbers of applications, queues, users,
-groups and priorities, and of the tasks that are there at one time.
+They take the facts of all partitions in order. Percentiles need all waits: 16 bytes for each ask that has waited, 9 for each code
+that it waited for, and 8 in each of its tallies, and there 8 more for each task that has ended. All else is bounded by the
+numbers of applications, queues, users, groups and priorities, and of the tasks that are there at one time.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ykactor.core.messages.asks import Ask
+from ykactor.core.messages.asks import Ask, AskID, ask_id
 from ykactor.core.messages.facts import (
     Allocated,
     AllocationResized,
@@ -29,7 +29,8 @@ from ykactor.core.messages.facts import (
     Released,
     ReleaseStarted,
 )
-from ykactor.core.messages.kinds import TerminationType
+from ykactor.core.messages.kinds import PendingCode, TerminationType
+from ykactor.core.queueing.waits import Waited
 from ykactor.core.values.ids import AllocationKey, ApplicationID, PartitionName, QueuePath
 from ykactor.core.values.resources import Resource, add_to
 from ykactor.core.values.times import S_NS
@@ -45,7 +46,7 @@ class Tally:
     """The counts of a queue, user, group or priority.
 
     Attributes:
-        waits: of placed asks, and of those that wait at the end, as places in ``Tallies.waits_ns``.
+        waits: of placed asks, and of those that wait at the end, as places in ``Waits``.
         waiting: how many asks wait at the end.
         slowdowns: bounded slowdowns of tasks that have ended by themselves, in thousandths.
         preempted: the number of tasks that were preempted.
@@ -97,11 +98,41 @@ class _Application:
         self.running: dict[AllocationKey, _Running] = {}
 
 
+class Waits:
+    """The waits of asks: for how long, and for what (AP-154)."""
+
+    def __init__(self) -> None:
+        self.all_ns = array("q")
+        #: By place, the end of its parts; the code and the nanoseconds of each part.
+        self._ends = array("Q")
+        self._codes = array("B")
+        self._parts_ns = array("q")
+
+    def add(self, waited: Waited) -> int:
+        """Add what an ask has waited for; returns its place."""
+        for code, part_ns in waited.items():
+            if part_ns:
+                self._codes.append(_NUMBERS[code])
+                self._parts_ns.append(part_ns)
+        self._ends.append(len(self._codes))
+        self.all_ns.append(sum(waited.values()))
+        return len(self._ends) - 1
+
+    def parts(self, place: int) -> Iterator[tuple[PendingCode, int]]:
+        """The codes for which the ask has waited, and for how many nanoseconds."""
+        for part in range(self._ends[place - 1] if place else 0, self._ends[place]):
+            yield _CODES[self._codes[part]], self._parts_ns[part]
+
+
+_CODES = tuple(PendingCode)
+_NUMBERS = {code: number for number, code in enumerate(_CODES)}
+
+
 class Tallies:
     """The tallies of a run over all partitions; queues and applications are named by ``label``."""
 
     def __init__(self) -> None:
-        self.waits_ns = array("q")
+        self.waits = Waits()
         self.total = Tally()
         self.queues: dict[str, Tally] = {}
         self.users: dict[str, Tally] = {}
@@ -126,14 +157,15 @@ class Tallies:
             if self._asks[number]:
                 yield name, self._waited_s[number] / self._asks[number]
 
-    def add_wait(self, number: int, tallies: tuple[Tally, ...], waited_ns: int) -> None:
-        """Count how long an ask of an application has waited."""
-        place = len(self.waits_ns)
-        self.waits_ns.append(waited_ns)
+    def add_wait(self, number: int, tallies: tuple[Tally, ...], waited: Waited) -> int:
+        """Count what an ask of an application has waited for; returns for how long in all."""
+        place = self.waits.add(waited)
         for tally in tallies:
             tally.waits.append(place)
+        waited_ns = self.waits.all_ns[place]
         self._waited_s[number] += waited_ns / S_NS
         self._asks[number] += 1
+        return waited_ns
 
 
 def label(partition: PartitionName, name: str) -> str:
@@ -160,12 +192,13 @@ class PartitionTallies:
         if handler is not None:
             handler(self, fact)
 
-    def finish(self, end_ns: int) -> None:
-        """Count what waits and runs at the end."""
+    def finish(self, end_ns: int, waited: Mapping[AskID, Waited]) -> None:
+        """Count what waits and runs at the end; ``waited`` is what pending asks have waited for until then."""
         for application in self._applications.values():
             for since_ns, ask in application.waiting.values():
                 tallies = self._tallies_of(application, ask)
-                self._tallies.add_wait(application.number, tallies, end_ns - since_ns)
+                parts = waited.get(ask_id(ask), {PendingCode.PLACEHOLDER: end_ns - since_ns})
+                self._tallies.add_wait(application.number, tallies, parts)
                 for tally in tallies:
                     tally.waiting += 1
             for running in application.running.values():
@@ -215,7 +248,8 @@ class PartitionTallies:
         """Begin to wait, unless the ask still does: it was to replace a placeholder."""
         application, ask = self._applications[fact.ask.application_id], fact.ask
         if ask.allocation_key not in application.waiting:
-            application.waiting[ask.allocation_key] = fact.at_ns, ask
+            since_ns = ask.since_ns if isinstance(fact, AskAdded) else fact.at_ns
+            application.waiting[ask.allocation_key] = since_ns, ask
             self.account.want(fact.at_ns, application.queue, ask.resource)
 
     def _ask_resized(self, fact: AskResized) -> None:
@@ -243,8 +277,8 @@ class PartitionTallies:
         if since_ns is None:  # it came with its node
             self.account.want(fact.at_ns, application.queue, ask.resource)
         else:
-            waited_ns = fact.at_ns - since_ns
-            self._tallies.add_wait(application.number, self._tallies_of(application, ask), waited_ns)
+            waited = {PendingCode.NEXT: fact.at_ns - since_ns} if fact.waited is None else fact.waited
+            waited_ns = self._tallies.add_wait(application.number, self._tallies_of(application, ask), waited)
         application.running[ask.allocation_key] = _Running(fact.at_ns, ask, waited_ns)
         self.account.use(fact.at_ns, application.queue, ask.resource)
 

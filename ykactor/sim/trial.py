@@ -6,17 +6,19 @@ the JSON are in ``README.md`` beside this file.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from msgspec import Struct
 
 from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.kinds import PendingCode
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.resources import Resource, add_to
 from ykactor.core.values.times import S_NS
 from ykactor.sim.fairness import PARTS, FairnessAccount, QueueAccount
-from ykactor.sim.simulator import simulate, to_ns
+from ykactor.sim.simulator import Outcome, simulate, to_ns
 from ykactor.sim.summary import Summary, SummaryReport
 from ykactor.sim.tallies import SLOWDOWN_PARTS, PartitionTallies, Tallies, Tally, label
 from ykactor.wire import queuefile
@@ -38,13 +40,23 @@ class Spread(Struct, Generic[V], rename="camel"):
     max: V
 
 
+class Causes(Struct, Generic[V], rename="camel"):
+    """The parts of waits, by the codes of AP-154, in seconds: on average, and of the asks at these percentiles."""
+
+    mean: dict[str, V]
+    p50: dict[str, V]
+    p95: dict[str, V]
+    max: dict[str, V]
+
+
 class Group(Struct, Generic[V], rename="camel"):
     """The figures of a queue, a user, a group, a priority, or of all.
 
     Attributes:
         asks: asks that were placed or wait at the end.
         waiting: those of them that wait at the end; their waits end there.
-        wait_seconds: from the arrival of an ask to its placement.
+        wait_seconds: from the creation of an ask to its placement.
+        waited_for: the parts of each of these.
         slowdown: bounded slowdown of tasks that ended by themselves: wait and run by run, which counts as at least 10 s.
         used_percent: by type, of what all nodes have offered over time.
         preempted: the number of tasks that were preempted.
@@ -54,6 +66,7 @@ class Group(Struct, Generic[V], rename="camel"):
     asks: V
     waiting: V
     wait_seconds: Spread[V]
+    waited_for: Causes[V]
     slowdown: Spread[V]
     used_percent: dict[str, V]
     preempted: V
@@ -117,8 +130,7 @@ def run(scenario: Scenario, progress: Callable[[float], None] = lambda _: None, 
     """
     books = Books(scenario)
     outcome = simulate(scenario, books.observe, progress, reserves=reserves)
-    summary = books.summary.finish(outcome.end_ns, outcome.waiting)
-    return books.finish(summary, outcome.refused, outcome.end_ns)
+    return books.finish(outcome)
 
 
 class Books:
@@ -144,22 +156,23 @@ class Books:
             partition = self._begin(name, FairnessAccount(fact.at_ns, self._until_ns))
         partition.observe(fact)
 
-    def finish(self, summary: SummaryReport, refused: list[str], end_ns: int) -> RunReport:
+    def finish(self, outcome: Outcome) -> RunReport:
         """The report at the end of the run."""
+        summary = self.summary.finish(outcome.end_ns, outcome.waiting)
         accounts: dict[str, QueueAccount] = {}
         used: dict[str, list[float]] = {}
         for name, partition in self._partitions.items():
-            partition.finish(end_ns)
+            partition.finish(outcome.end_ns, outcome.waited.get(name, {}))
             accounts |= {label(name, queue.path): queue for queue in partition.account}
             used |= {label(name, kind): series.averages() for kind, series in partition.account.used_over_time.items()}
         tallies = self._tallies
         return RunReport(
             self._report(summary, accounts),
-            refused,
-            end_ns,
+            outcome.refused,
+            outcome.end_ns,
             {name: queue.share.averages() for name, queue in sorted(accounts.items()) if queue.share is not None},
             used,
-            _quantiles(sorted(tallies.waits_ns)),
+            _quantiles(sorted(tallies.waits.all_ns)),
             dict(tallies.mean_waits_s()),
         )
 
@@ -193,7 +206,7 @@ class _Figures:
     """Makes figures of tallies, given what all nodes have offered."""
 
     def __init__(self, tallies: Tallies, offered: Iterable[Resource]) -> None:
-        self._waits_ns = tallies.waits_ns
+        self._waits = tallies.waits
         self._offered: Resource = {}
         for amounts in offered:
             add_to(self._offered, amounts)
@@ -206,17 +219,32 @@ class _Figures:
 
     def _common(
         self, tally: Tally
-    ) -> tuple[Number, Number, Spread[Number], Spread[Number], dict[str, Number], Number, dict[str, Number]]:
-        waits_ns = sorted(map(self._waits_ns.__getitem__, tally.waits))
+    ) -> tuple[Number, Number, Spread[Number], Causes[Number], Spread[Number], dict[str, Number], Number, dict[str, Number]]:
+        places = sorted(tally.waits, key=self._waits.all_ns.__getitem__)
         return (
-            len(waits_ns),
+            len(places),
             tally.waiting,
-            _spread(waits_ns, S_NS),
+            _spread([self._waits.all_ns[place] for place in places], S_NS),
+            self._causes(places),
             _spread(sorted(tally.slowdowns), SLOWDOWN_PARTS),
             {name: self._percent(name, area) for name, area in sorted(tally.use.items())},
             tally.preempted,
             _unit_seconds(tally.lost),
         )
+
+    def _causes(self, places: list[int]) -> Causes[Number]:
+        """Sum up what asks have waited for; ``places`` in the order of their waits."""
+        if not places:
+            return Causes({}, {}, {}, {})
+        sums: Counter[PendingCode] = Counter()
+        for place in places:
+            for code, part_ns in self._waits.parts(place):
+                sums[code] += part_ns
+        mean: dict[str, Number] = {code.value: sums[code] / len(places) / S_NS for code in sorted(sums)}
+        return Causes(mean, self._of(_ranked(places, 50)), self._of(_ranked(places, 95)), self._of(places[-1]))
+
+    def _of(self, place: int) -> dict[str, Number]:
+        return {code.value: part_ns / S_NS for code, part_ns in self._waits.parts(place)}
 
     def _percent(self, name: str, area: int) -> Number:
         offered = self._offered.get(name, 0)

@@ -9,11 +9,12 @@ from msgspec import UNSET, structs
 
 from ykactor.core.inspection.application_status import AsksPart, PendingStatus
 from ykactor.core.inspection.queue_status import QueueStatus, effective_priority
-from ykactor.core.messages.asks import PREDICATE_TAG, Ask, ask_id, shape_of
+from ykactor.core.messages.asks import PREDICATE_TAG, Ask, AskID, ask_id, shape_of
 from ykactor.core.messages.kinds import WaitingCause
 from ykactor.core.nodes.reservations import Reservation
 from ykactor.core.queueing.equivalence import HAS_NODE, AskQueue
 from ykactor.core.queueing.pending import PendingApplication
+from ykactor.core.queueing.waits import Waited
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import AllocationKey, QueuePath
@@ -140,6 +141,13 @@ def waiting_asks(state: SchedulerState) -> list[tuple[AllocationKey, QueuePath, 
         for reservation in state.reservations.by_ask.values()
     ]
     return in_classes + held + reserved
+
+
+def waited_until(state: SchedulerState, until_ns: int) -> dict[AskID, Waited]:
+    """Sum up what every pending ask has waited for up to then (AP-154)."""
+    return {
+        ask_id(ask): waiting.waited(ask, until_ns) for waiting in state.applications.values() for ask, _ in waiting.asks.values()
+    }
 
 
 def pending_asks(state: SchedulerState) -> Steps[dict[str, AsksPart]]:

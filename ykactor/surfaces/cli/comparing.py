@@ -15,6 +15,7 @@ from msgspec import Struct, structs, to_builtins
 from ykactor.sim import trial
 from ykactor.sim.comparison import Comparison, Names
 from ykactor.sim.comparison import compare as compared
+from ykactor.sim.jitter import jittered
 from ykactor.sim.trial import RunReport
 from ykactor.surfaces.cli.options import reserves_nodes
 from ykactor.surfaces.cli.processes import Progress, Work, results
@@ -26,6 +27,8 @@ from ykactor.wire.queuefile.load import load as load_config
 from ykactor.wire.scenario import Scenario
 from ykactor.wire.si import messages as si
 
+#: More runs of each configuration.
+JITTER_MAX = 20
 OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -35,15 +38,17 @@ class Comparing(Struct, frozen=True):
     Attributes:
         base: the queue file to compare with; None: there is nothing to compare.
         json_file, html_file: where to write the comparison.
+        jitter: how many more runs with other arrivals there are of each.
     """
 
     base: Path | None
     json_file: Path | None
     html_file: Path | None
+    jitter: int | None
 
     def check(self, of_one_run: list[str]) -> None:
         """Refuse options of a comparison without one, and those of one run with it."""
-        of_a_comparison = {"--json": self.json_file, "--html": self.html_file}
+        of_a_comparison = {"--json": self.json_file, "--html": self.html_file, "--jitter": self.jitter}
         if self.base is None and (given := [name for name, value in of_a_comparison.items() if value is not None]):
             raise click.UsageError(f"{given[0]} needs --compare BASE.yaml")
         if self.json_file is not None and self.json_file == self.html_file:
@@ -79,7 +84,7 @@ def compare(file: Path, scenario: Scenario, comparing: Comparing, *, as_json: bo
     names = Names(scenario.name, name, scenario.config_file or f"{file}: config")
     with ExitStack() as files:
         outputs = [(files.enter_context(whole_file(path)), form) for path, form in comparing.files()]
-        comparison = _compared(names, [base, scenario])
+        comparison = _compared(names, [base, scenario], comparing.jitter or 0)
         for output, form in outputs:
             output.write(form(comparison).encode())
     for run, refusals in comparison.refused.items():
@@ -91,13 +96,21 @@ def compare(file: Path, scenario: Scenario, comparing: Comparing, *, as_json: bo
         write(text.lines(comparison))
 
 
-def _compared(names: Names, scenarios: Sequence[Scenario]) -> Comparison:
-    works = [Work(name, partial(_run, scenario)) for name, scenario in zip((names.base, names.other), scenarios, strict=True)]
+def _compared(names: Names, scenarios: Sequence[Scenario], jitter: int) -> Comparison:
+    """Run each scenario as it is, and so many times with other arrivals: the same ones for both."""
+    works = [
+        Work(name if not seed else f"{name} with arrivals {seed}", partial(_run, scenario, seed))
+        for name, scenario in zip((names.base, names.other), scenarios, strict=True)
+        for seed in range(jitter + 1)
+    ]
     with progress_of(names.scenario or "comparing") as progress:
-        base, other = [msgspec.msgpack.decode(result, type=RunReport) for result in results(works, progress)]
-    return compared(names, [base], [other])
+        runs = [msgspec.msgpack.decode(result, type=RunReport) for result in results(works, progress)]
+    return compared(names, runs[: jitter + 1], runs[jitter + 1 :])
 
 
-def _run(scenario: Scenario, progress: Progress) -> bytes:
-    """One run in its process."""
-    return msgspec.msgpack.encode(trial.run(scenario, progress, reserves=reserves_nodes(os.environ)))
+def _run(scenario: Scenario, seed: int, progress: Progress) -> bytes:
+    """One run in its process; only that without other arrivals tells of each application."""
+    if not seed:
+        return msgspec.msgpack.encode(trial.run(scenario, progress, reserves=reserves_nodes(os.environ)))
+    report = trial.run(jittered(scenario, seed), progress, reserves=reserves_nodes(os.environ))
+    return msgspec.msgpack.encode(structs.replace(report, applications={}))

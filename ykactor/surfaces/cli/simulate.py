@@ -20,8 +20,8 @@ from ykactor.sim.recorded import opening
 from ykactor.sim.simulator import Outcome, simulate, simulate_recording, simulate_with_actors
 from ykactor.sim.summary import Summary, print_report, wide_console
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.cli.comparing import OUTPUT_FILE, Comparing, compare
-from ykactor.surfaces.cli.options import EXISTING_FILE, grouped, reserves_nodes, text_or_json
+from ykactor.surfaces.cli.comparing import JITTER_MAX, OUTPUT_FILE, Comparing, compare
+from ykactor.surfaces.cli.options import EXISTING_FILE, WholeNumber, grouped, reserves_nodes, text_or_json
 from ykactor.surfaces.cli.queue_files import NoTextError
 from ykactor.surfaces.cli.terminal import JsonFile, indented, progress_of, say, say_lines
 from ykactor.wire.decision_log import decision_log
@@ -75,6 +75,12 @@ _OUTPUT = JsonFile("wb", lazy=False)
         metavar="FILE",
         type=OUTPUT_FILE,
         help="With --compare: write it to this file, as one page with plots and tables.",
+    ),
+    click.option(
+        "--jitter",
+        type=WholeNumber(1, JITTER_MAX),
+        metavar="N",
+        help="With --compare: N more runs of each, in which applications arrive up to 1 s later, show how much is due to chance.",
     ),
 )
 @click.option("--schema", is_flag=True, help="Print the JSON schema of scenario files, for editors, and run nothing.")

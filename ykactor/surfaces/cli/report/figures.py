@@ -24,12 +24,14 @@ class Line(Struct, frozen=True):
     Attributes:
         text: of a value.
         owners: the same figure of queues, users and groups, by their names.
+        causes: of a wait, its parts by code.
     """
 
     name: str
     figure: Compared
     text: Text
     owners: Mapping[str, Compared] = {}
+    causes: Mapping[str, Compared] = {}
 
     @property
     def base(self) -> str:
@@ -54,6 +56,18 @@ class Line(Struct, frozen=True):
             return ""
         name = max(told, key=lambda name: ((told[name].change or 0) * sign, name))
         return f"{name} {change_text(told[name], self.text)}"
+
+
+def both_text(figure: Compared, text: Text) -> str:
+    """``4s -> 3s``, or one text if they are the same."""
+    base, other = [NONE if value is None else text(value) for value in (figure.base, figure.other)]
+    return base if base == other else f"{base} -> {other}"
+
+
+def causes_text(causes: Mapping[str, Compared], most: int) -> str:
+    """The largest parts of a wait: ``QUOTA 18m -> 1m, NODES 3m -> 33m``; "" without any."""
+    largest = sorted(causes, key=lambda code: -max(causes[code].base or 0, causes[code].other or 0))[:most]
+    return ", ".join(f"{code} {both_text(causes[code], seconds)}" for code in largest)
 
 
 def _value(value: Number, bounds: Range | None, text: Text) -> str:
@@ -81,7 +95,7 @@ def change_text(figure: Compared, text: Text) -> str:
 
 def seconds(value: float) -> str:
     """``0s``, ``4.25s``, ``21m``."""
-    return exact_age(round(value * 1e9)) if value else "0s"
+    return exact_age(round(value * 1e9)) if value >= 0.005 else "0s"
 
 
 def count(value: float) -> str:
@@ -102,19 +116,20 @@ def hours_of(kind: str) -> Text:
 
 # ---- the most important figures
 
-_WAITS: dict[str, Callable[[Group[Compared]], Compared]] = {
-    "wait mean": lambda group: group.wait_seconds.mean,
-    "wait p50": lambda group: group.wait_seconds.p50,
-    "wait p95": lambda group: group.wait_seconds.p95,
-    "wait max": lambda group: group.wait_seconds.max,
-}
+def _wait(comparison: Comparison, name: str) -> Line:
+    def of(group: Group[Compared]) -> Compared:
+        found: Compared = getattr(group.wait_seconds, name)
+        return found
+
+    total = comparison.report.total
+    return Line(f"wait {name}", of(total), seconds, _owners(comparison, of), getattr(total.waited_for, name))
 
 
 def headline(comparison: Comparison) -> Iterator[Line]:
     """The most important figures; those that are nothing in both runs are left out, but for waits."""
     report, total = comparison.report, comparison.report.total
-    for name, of in _WAITS.items():
-        yield Line(name, of(total), seconds, _owners(comparison, of))
+    for name in ("mean", "p50", "p95", "max"):
+        yield _wait(comparison, name)
     yield Line("slowdown p95", total.slowdown.p95, number, _owners(comparison, lambda group: group.slowdown.p95))
     for kind, figure in in_order_of_types(total.used_percent):
         yield Line(f"utilisation {kind}", figure, percent)

@@ -63,8 +63,8 @@ def page(comparison: Comparison) -> str:
 
 def _body(comparison: Comparison) -> Iterator[str]:
     yield f"<p>{shown(_about(comparison))}</p>"
-    rows = [[line.name, line.base, line.other, line.change, line.extreme(1), line.extreme(-1)] for line in headline(comparison)]
-    yield _wide(table(["", "base", "other", "change", "most lost", "most won"], rows))
+    rows = [list(text.headline_row(line).values()) for line in headline(comparison)]
+    yield _wide(table(["", "base", "other", "change", "most lost", "most won", "waited for"], rows))
     yield "<h2>Waits</h2>"
     yield from _waits(comparison)
     yield "<h2>Use and guarantees</h2>"
@@ -103,6 +103,8 @@ def _waits(comparison: Comparison) -> Iterator[str]:
         above = sum(mark < most for mark in _SECONDS)
         y = Axis("wait at most, logarithmic", seconds, _SECONDS[: max(2, above + 1)], is_log=True)
         yield lines("How long asks wait", x, y, comparison.wait_percents, (both.base, both.other))
+    causes = comparison.report.total.waited_for.mean
+    yield from _bars("What asks wait for, on average", causes, Unit("part of the mean wait", seconds, _time_marks))
     queues = {name: group.wait_seconds.mean for name, group in comparison.report.queues.items() if "." in name}
     yield from _bars("Mean wait by queue", queues, Unit("mean wait", seconds, _time_marks))
 
@@ -186,7 +188,7 @@ def _groups(title: str, groups: Mapping[str, Group[Compared]]) -> Iterator[str]:
         yield f"<h2>{title}</h2>"
         yield f"<p>base -&gt; other where they differ{f'; {left} more in JSON' if left else ''}</p>"
         rows = [list(text.group_row(name, groups[name]).values()) for name in names]
-        yield _wide(table(["", *(name.lower() for name in text.FIGURES)], rows))
+        yield _wide(table(["", *(name.lower() for name in text.FIGURES), "waited for"], rows))
 
 
 def _applications(applications: Applications) -> Iterator[str]:

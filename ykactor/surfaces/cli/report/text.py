@@ -9,30 +9,37 @@ from ykactor.core.values.words import plural
 from ykactor.sim.comparison import Applications, Compared, Comparison, Moved
 from ykactor.sim.trial import Group
 from ykactor.surfaces.cli.cells import NONE, number
-from ykactor.surfaces.cli.report.figures import Line, Text, change_text, count, headline, percent, seconds
+from ykactor.surfaces.cli.report.figures import Line, Text, both_text, causes_text, change_text, count, headline, percent, seconds
 from ykactor.surfaces.cli.views.listing import Column, Row, field, table
 
 #: The rows of a table; JSON has all.
 ROWS_MAX = 10
+#: The codes that are shown of a wait.
+CAUSES_MAX, CAUSES_OF_GROUP_MAX = 3, 2
 
 _HEADLINE = [
     Column("", field("name")),
     *(Column(name.upper(), field(name), is_number=True) for name in ("base", "other", "change")),
     Column("MOST LOST", field("lost")),
     Column("MOST WON", field("won")),
+    Column("WAITED FOR", field("causes")),
 ]
 #: By column, the figure of a group and its text.
-FIGURES: dict[str, tuple[Callable[[Group[Compared]], Compared | None], Text]] = {
+FIGURES: dict[str, tuple[Callable[[Group[Compared]], Compared], Text]] = {
     "ASKS": (lambda group: group.asks, count),
     "WAIT MEAN": (lambda group: group.wait_seconds.mean, seconds),
     "P50": (lambda group: group.wait_seconds.p50, seconds),
     "P95": (lambda group: group.wait_seconds.p95, seconds),
     "MAX": (lambda group: group.wait_seconds.max, seconds),
     "SLOWDOWN P95": (lambda group: group.slowdown.p95, number),
-    "USED": (lambda group: group.used_percent.get("vcore"), percent),
+    "USED": (lambda group: group.used_percent.get("vcore", Compared(None, None, None)), percent),
     "PREEMPTED": (lambda group: group.preempted, count),
 }
-_GROUPS = [Column("NAME", field("name")), *(Column(name, field(name), is_number=True) for name in FIGURES)]
+_GROUPS = [
+    Column("NAME", field("name")),
+    *(Column(name, field(name), is_number=True) for name in FIGURES),
+    Column("WAITED FOR", field("causes")),
+]
 _APPLICATIONS = [
     Column("APPLICATION", field("name")),
     *(Column(name.upper(), field(name), is_number=True) for name in ("base", "other", "change")),
@@ -45,7 +52,7 @@ def lines(comparison: Comparison) -> Iterator[str]:
     if comparison.jitter:
         yield f"{plural(comparison.jitter, 'more run')} of each with other arrivals: values have ranges"
     yield ""
-    yield from table(_HEADLINE, [_headline_row(line) for line in headline(comparison)])
+    yield from table(_HEADLINE, [headline_row(line) for line in headline(comparison)])
     report = comparison.report
     for title, groups in (
         ("queue", report.queues),
@@ -57,7 +64,8 @@ def lines(comparison: Comparison) -> Iterator[str]:
     yield from _application_lines(comparison.applications)
 
 
-def _headline_row(line: Line) -> Row:
+def headline_row(line: Line) -> Row:
+    """The name of a figure, its values, and whom and what they are due to."""
     return {
         "name": line.name,
         "base": line.base,
@@ -65,6 +73,7 @@ def _headline_row(line: Line) -> Row:
         "change": line.change,
         "lost": line.extreme(1),
         "won": line.extreme(-1),
+        "causes": causes_text(line.causes, CAUSES_MAX),
     }
 
 
@@ -86,15 +95,8 @@ def most_changed(groups: Mapping[str, Group[Compared]], most: int) -> list[str]:
 
 def group_row(name: str, group: Group[Compared]) -> Row:
     """The name and the figures, as in the table."""
-    return {"name": name or NONE, **{column: _both(of(group), text) for column, (of, text) in FIGURES.items()}}
-
-
-def _both(figure: Compared | None, text: Text) -> str:
-    """``4s -> 3s``, or one text if they are the same."""
-    if figure is None:
-        return NONE
-    base, other = [NONE if value is None else text(value) for value in (figure.base, figure.other)]
-    return base if base == other else f"{base} -> {other}"
+    texts = {column: both_text(of(group), text) for column, (of, text) in FIGURES.items()}
+    return {"name": name or NONE, **texts, "causes": causes_text(group.waited_for.mean, CAUSES_OF_GROUP_MAX)}
 
 
 def _application_lines(applications: Applications) -> Iterator[str]:
