@@ -14,7 +14,7 @@ EDITS: Edits = {
             "def _on_released(",
             '        self.counters["terminations"][fact.termination_type] += 1\n',
         ),
-        replaced("import Consequence, PreemptionKind", "import Consequence, PreemptionKind, TerminationType"),
+        replaced("PendingCode, PreemptionKind", "PendingCode, PreemptionKind, TerminationType"),
     ],
 }
 

@@ -67,6 +67,7 @@ async def test_names_and_values_of_yunikorn(tmp_path: Path) -> None:
             'ykactor_connections{role="rm"}': 1,
             "ykactor_session_waits_total": 0,
             "ykactor_ask_wait_seconds_count": 3,
+            'ykactor_wait_seconds_total{queue="root.a",code="QUOTA"}': 0,
         }
         assert {series: found.get(series) for series in expected} == expected
         bounds = [series for series in found if series.startswith(f"{scheduler}scheduling_latency_milliseconds_bucket")]

@@ -12,8 +12,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from seeds import seeds
 
 from ykactor.core.messages import facts as fact
+from ykactor.core.messages.kinds import PendingCode
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.values.parts import finished
+from ykactor.core.values.times import S_NS
 from ykactor.surfaces.metrics import own, yunikorn
 from ykactor.surfaces.metrics.exposition import Exposition, name_part
 from ykactor.surfaces.metrics.fact_counts import FactCounts
@@ -59,6 +61,7 @@ class Scraped:
         finished(yunikorn.add_queues(to, figures, self.counts, has_old_names=True))
         self.counts.queues.end_scrape(figures[0].queues)
         own.add_waiting(to, figures)
+        finished(own.add_waited(to, figures, self.counts))
         own.add_above_max(to, figures)
         own.add_counts(to, self.counts, len(figures[0].queues))
         found: dict[Key, float] = {}
@@ -93,8 +96,14 @@ def naive(facts: list[fact.Fact]) -> dict[Key, float]:
     submissions: Counter[str] = Counter()
     ended: Counter[tuple[str, str]] = Counter()
     containers: dict[str, Counter[str]] = {}
+    waited: Counter[tuple[str, str]] = Counter()
     accepted: set[str] = set()
     for each in facts:
+        if (isinstance(each, fact.Allocated) and not each.recovered) or (isinstance(each, fact.AskRemoved) and each.pending):
+            turn_ns = {PendingCode.NEXT: each.at_ns - each.ask.since_ns}
+            waited.update({(each.queue, code): ns for code, ns in (each.waited or turn_ns).items()})
+        elif isinstance(each, fact.Allocated | fact.AskRemoved):  # placed by the resource manager, or cancelled while it replaces
+            waited.update({(each.queue, code): ns for code, ns in (each.waited or {}).items()})
         match each:
             case fact.Allocated():
                 attempts["allocated"] += 1
@@ -123,6 +132,7 @@ def naive(facts: list[fact.Fact]) -> dict[Key, float]:
     found = {key(f"{name}container_allocation_attempt_total", state=state): count for state, count in attempts.items()}
     found |= {key(f"{name}application_submission_total", result=result): count for result, count in submissions.items()}
     found |= {key("yunikorn_queue_app_total", queue=queue, state=state): count for (queue, state), count in ended.items()}
+    found |= {key("ykactor_wait_seconds_total", queue=queue, code=code): ns / S_NS for (queue, code), ns in waited.items()}
     by_name: dict[str, Counter[str]] = {}
     for path, by_state in containers.items():
         by_name.setdefault(name_part(path), Counter()).update(by_state)

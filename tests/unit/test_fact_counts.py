@@ -1,14 +1,19 @@
 """The counters of single facts; ``test_metrics_histories`` counts whole histories."""
 
+import pytest
 from samplefacts import ASK, ONLY_EVENTS, S, released
 
 from ykactor.core.messages import facts as fact
 from ykactor.core.messages.acts import Act
 from ykactor.core.messages.asks import Ask
-from ykactor.core.messages.kinds import Consequence, TerminationType
+from ykactor.core.messages.kinds import Consequence, PendingCode, TerminationType
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
-from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.ids import PartitionName, QueuePath
+from ykactor.core.values.parts import finished
+from ykactor.surfaces.metrics import fact_counts, own
+from ykactor.surfaces.metrics.exposition import Exposition
 from ykactor.surfaces.metrics.fact_counts import FactCounts
+from ykactor.surfaces.metrics.reading import PartitionFigures, QueueFigures
 
 HERE = PartitionName("default")
 PINNED = Ask("t2", "app-2", {"vcore": 1}, tags={"yunikorn.apache.org/requiredNode": "n1"}, created_ns=0, arrival=2)
@@ -89,3 +94,38 @@ def test_the_daemon() -> None:
     assert (counts.counters["refusals"]["connect"], counts.counters["refusals"]["drain"]) == (7, 0)
     assert counts.counters["configurations"] == {"accepted": 2, "rejected": 1}
     assert counts.counters["partition_failures"] == {"restarted": 0, "quarantined": 1, "stopped": 0}
+
+
+def test_waits_by_code() -> None:
+    """AP-154: of asks that were placed or cancelled; one that has only waited for its turn says nothing. Queues may be gone."""
+    quota, nodes = {PendingCode.QUOTA: 3 * S, PendingCode.NODES: S}, {PendingCode.NODES: 5 * S}
+    counts = counted(
+        fact.Allocated(6 * S, ASK, "root.a", "n1", waited=quota),
+        fact.Allocated(7 * S, ASK, "root.a", "n1"),
+        fact.Allocated(8 * S, ASK, "root.a", "n1", recovered=True),
+        fact.AskRemoved(9 * S, ASK, "root.b", pending=True, waited=nodes),
+        fact.AskRemoved(9 * S, ASK, "root.b", pending=True),
+        fact.AskRemoved(9 * S, ASK, "root.b", pending=False),
+        fact.QueueRemoved(9 * S, "root.a"),
+    )
+    waited = {path: dict(found) for path, found in counts.waited.items()}
+    turn_ns = 7 * S - ASK.since_ns
+    assert waited == {
+        "root.a": {**quota, PendingCode.NEXT: turn_ns},
+        "root.b": {**nodes, PendingCode.NEXT: 9 * S - ASK.since_ns},
+    }
+
+
+def test_waits_of_very_many_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the bound they share the queue ``other``; many zeros are not shown."""
+    monkeypatch.setattr(fact_counts, "QUEUES_MAX", 2)
+    waited = {PendingCode.QUOTA: S}
+    counts = counted(*(fact.Allocated(S, ASK, f"root.{name}", "n1", waited=waited) for name in "abcd"))
+    assert {path: found[PendingCode.QUOTA] for path, found in counts.waited.items()} == {"root.a": S, "root.b": S, "other": 2 * S}
+    monkeypatch.setattr(own, "ZEROS_MAX", 5)
+    leaf = QueueFigures(True, {})
+    to = Exposition()
+    finished(own.add_waited(to, [PartitionFigures(HERE, {QueuePath("root.a"): leaf, QueuePath("root.z"): leaf})], counts))
+    lines = b"".join(finished(to.encoded())).decode().splitlines()[2:]
+    shown = [("root.a", 1.0), ("root.b", 1.0), ("other", 2.0)]
+    assert lines == [f'ykactor_wait_seconds_total{{queue="{path}",code="QUOTA"}} {count}' for path, count in shown]

@@ -6,7 +6,7 @@ from costs import longest_part_s, loop_s
 
 from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.core.values.parts import Steps
-from ykactor.surfaces.metrics import yunikorn
+from ykactor.surfaces.metrics import own, yunikorn
 from ykactor.surfaces.metrics.exposition import Exposition
 from ykactor.surfaces.metrics.fact_counts import FactCounts
 from ykactor.surfaces.metrics.reading import PartitionFigures, QueueFigures
@@ -28,10 +28,12 @@ def once() -> float:
     to, counts, read = Exposition(), FactCounts({HERE}), figures()
     for path in read.queues:
         counts.queues.of(path).counts["allocated"] += 1
+    counts.waited |= {QueuePath(f"root.gone{number}"): Counter(dict.fromkeys(own.WAITED_FOR, 1)) for number in range(QUEUES_MAX)}
     counts.ended |= {QueuePath(f"root.gone{number}"): Counter(completed=1, failed=2) for number in range(QUEUES_MAX)}
 
     def scrape() -> Steps[list[bytes]]:
         yield from yunikorn.add_queues(to, [read], counts)
+        yield from own.add_waited(to, [read], counts)
         return (yield from to.encoded())
 
     return longest_part_s(scrape())

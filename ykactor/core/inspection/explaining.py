@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct, structs
 from ykactor.core.inspection.explanation import AheadStatus, AskExplanation, LevelStatus
 from ykactor.core.inspection.queue_status import QueueStatus
 from ykactor.core.messages.asks import Ask, AskID, Shape, order_of, shape_of
-from ykactor.core.messages.kinds import PendingCode
+from ykactor.core.messages.kinds import OF_NODES, PendingCode
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
@@ -39,17 +39,6 @@ _PAIRS_MAX = 100
 _ELSEWHERE, _OWN = "not the node that it requires", "reserved for it"
 
 _OF_APPLICATIONS = (PendingCode.FAILING, PendingCode.BACKOFF, PendingCode.ORDER, PendingCode.PLACEHOLDER)
-#: Codes about nodes, which are one in AP-154.
-_OF_NODES = frozenset(
-    (
-        PendingCode.NO_NODE,
-        PendingCode.UNKNOWN_NODE,
-        PendingCode.NOT_SELECTED,
-        PendingCode.LEFT_OUT,
-        PendingCode.TOO_LARGE,
-        PendingCode.DRAINED,
-    )
-)
 #: The rank of what waiting never changes.
 _NEVER = 0
 #: What binds first: a hold, what waiting never changes, the application, slots, limits, the end of victims, which makes room
@@ -205,7 +194,7 @@ def _shown(blocked: _Blocked, sees: Sight, ask: Ask) -> LevelStatus:
 def _since(level: LevelStatus, waits_for: tuple[PendingCode, int], exact_ns: int) -> LevelStatus:
     """A level with the time since when the ask has waited for it, if it waits for such a one."""
     code, since_ns = waits_for
-    found = PendingCode.NODES if level.code in _OF_NODES else level.code
+    found = PendingCode.NODES if level.code in OF_NODES else level.code
     return structs.replace(level, since=since_ns // exact_ns * exact_ns) if found == code else level
 
 

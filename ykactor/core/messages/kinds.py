@@ -113,6 +113,19 @@ class PendingCode(StrEnum):
     NEXT = "NEXT"
 
 
+#: Codes about nodes, which are one in AP-154, NODES: to tell them apart means to look at all nodes.
+OF_NODES = frozenset(
+    (
+        PendingCode.NO_NODE,
+        PendingCode.UNKNOWN_NODE,
+        PendingCode.NOT_SELECTED,
+        PendingCode.LEFT_OUT,
+        PendingCode.TOO_LARGE,
+        PendingCode.DRAINED,
+    )
+)
+
+
 class Consequence(StrEnum):
     """The consequences of a failure: the partition goes on as before, without the message that caused it, or not at all."""
 

@@ -15,6 +15,7 @@ from ykactor.core.messages.facts import (
     ApplicationChanged,
     ApplicationLeft,
     ApplicationRejected,
+    AskRemoved,
     Audited,
     ConfigurationChanged,
     Fact,
@@ -28,7 +29,7 @@ from ykactor.core.messages.facts import (
     Released,
     ReleaseStarted,
 )
-from ykactor.core.messages.kinds import Consequence, PreemptionKind
+from ykactor.core.messages.kinds import Consequence, PendingCode, PreemptionKind
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.values.ids import ApplicationID, PartitionName, QueuePath
 from ykactor.core.values.times import S_NS
@@ -84,6 +85,7 @@ class FactCounts:
     Attributes:
         queues: what is counted for each queue while it is there.
         ended: for each queue, also for one that is gone: how many applications have ended, by state.
+        waited: for each queue, also for one that is gone: for how many nanoseconds asks have waited that wait no more, by code.
         containers: by state, those that were told to the resource manager.
         submissions: applications by result.
         applications: those that have ended, by state.
@@ -97,6 +99,7 @@ class FactCounts:
         self._partitions = partitions
         self.queues = SeriesOfQueues()
         self.ended: dict[QueuePath, Counter[str]] = {NO_QUEUE: _zeros(REJECTED)}
+        self.waited: dict[QueuePath, Counter[PendingCode]] = {}
         self.containers = _zeros(("allocated", "released", "rejected", "error"))
         self.submissions = _zeros(("new", "accepted", "rejected"))
         self.applications = _zeros(ENDED)
@@ -110,6 +113,7 @@ class FactCounts:
             Released: self._on_released,
             ReleaseStarted: self._on_release_started,
             AllocationRejected: self._on_allocation_rejected,
+            AskRemoved: self._on_ask_removed,
             ApplicationAdded: self._on_application_added,
             ApplicationRejected: self._on_application_rejected,
             ApplicationChanged: self._on_application_changed,
@@ -147,6 +151,7 @@ class FactCounts:
     def _count_placed(self, facts: list[Allocated]) -> None:
         """Count these together, 0.3 us for each, and empty the list."""
         by_queue: dict[QueuePath, int] = {}
+        turns_ns: dict[QueuePath, int] = {}
         waits: list[float] = []
         for fact in facts:
             path = fact.queue
@@ -154,6 +159,12 @@ class FactCounts:
             if not fact.recovered:
                 waited_ns = fact.at_ns - fact.ask.since_ns
                 waits.append(waited_ns / S_NS if waited_ns > 0 else 0.0)
+                if fact.waited is None and waited_ns > 0:
+                    turns_ns[path] = turns_ns.get(path, 0) + waited_ns
+            if fact.waited is not None:
+                self._waited(path).update(fact.waited)
+        for path, ns in turns_ns.items():
+            self._waited(path)[PendingCode.NEXT] += ns
         for path, count in by_queue.items():
             self.queues.of(path).counts["allocated"] += count
         self.containers["allocated"] += len(facts)
@@ -170,6 +181,19 @@ class FactCounts:
     def _on_allocation_rejected(self, _: PartitionName, __: AllocationRejected) -> None:
         self.containers["rejected"] += 1
         self.containers["error"] += 1
+
+    def _on_ask_removed(self, _: PartitionName, fact: AskRemoved) -> None:
+        if fact.waited is not None:
+            self._waited(fact.queue).update(fact.waited)
+        elif fact.pending:
+            self._waited(fact.queue)[PendingCode.NEXT] += max(0, fact.at_ns - fact.ask.since_ns)
+
+    def has_own_waits(self, path: QueuePath) -> bool:
+        """True if what the asks of a queue have waited for is counted under its own name."""
+        return path in self.waited or len(self.waited) < QUEUES_MAX
+
+    def _waited(self, path: QueuePath) -> Counter[PendingCode]:
+        return self.waited.setdefault(path if self.has_own_waits(path) else OTHER, Counter())
 
     # ---- applications
 

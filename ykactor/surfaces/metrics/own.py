@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Protocol
 
@@ -17,15 +17,18 @@ from ykactor.actors.journal import Journal
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.subscription import Subscription
 from ykactor.core.inspection.process_status import StandbysStatus
-from ykactor.core.messages.kinds import AboveMaxCause
+from ykactor.core.messages.kinds import OF_NODES, AboveMaxCause, PendingCode
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.parts import Steps
 from ykactor.core.values.times import S_NS
 from ykactor.surfaces.metrics.exposition import Exposition, labels
 from ykactor.surfaces.metrics.fact_counts import COUNTERS, FactCounts
 from ykactor.surfaces.metrics.instruments import LoopHolds, SessionCounts
 from ykactor.surfaces.metrics.reading import REASONS, PartitionFigures
-from ykactor.surfaces.metrics.series import NAMES_MAX
+from ykactor.surfaces.metrics.series import NAMES_MAX, ZEROS_MAX
 
+#: The codes of AP-154.
+WAITED_FOR = tuple(code for code in PendingCode if code not in OF_NODES)
 #: Queues above their max that have series of their own.
 ABOVE_MAX = 100
 
@@ -81,6 +84,18 @@ def add_waiting(to: Exposition, figures: Sequence[PartitionFigures]) -> None:
     for partition in figures:
         for reason in REASONS:
             waiting.add(partition.waiting[reason], labels(partition=partition.name, reason=reason))
+
+
+def add_waited(to: Exposition, figures: Iterable[PartitionFigures], counts: FactCounts) -> Steps[None]:
+    """Add for how long the asks of leaves, also of those that are gone, have waited for what."""
+    waited = to.counter("ykactor_wait_seconds_total", "Time that asks have waited for something, when their wait has ended.")
+    paths = (path for partition in figures for path, queue in partition.queues.items() if queue.is_leaf)
+    leaves = [path for path in paths if counts.has_own_waits(path)]
+    zeros = dict.fromkeys(WAITED_FOR, 0) if len(leaves) * len(WAITED_FOR) <= ZEROS_MAX else {}
+    for path in dict.fromkeys([*counts.waited, *leaves]):  # a copy: more may end during a pause
+        for code, ns in (zeros | counts.waited.get(path, Counter())).items():
+            waited.add(ns / S_NS, labels(queue=path, code=code))
+        yield len(WAITED_FOR)
 
 
 def add_above_max(to: Exposition, figures: Sequence[PartitionFigures]) -> None:

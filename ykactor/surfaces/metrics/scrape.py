@@ -55,6 +55,7 @@ def scrape(sources: Sources, figures: Sequence[PartitionFigures]) -> Steps[list[
     own.add_build(to)
     own.add_partitions(to, sources.actors)
     own.add_waiting(to, figures)
+    yield from own.add_waited(to, figures, instruments.facts)
     own.add_above_max(to, figures)
     paths = {path for partition in figures for path in partition.queues}
     own.add_counts(to, instruments.facts, len(paths))
