@@ -115,7 +115,7 @@ def test_queues_and_nodes_are_explained(seed: int) -> None:
                 below = [(each, ask) for each, ask in every if f"{each.leaf.path}.".startswith(f"{path}.")]
                 codes = Counter(causes.of_ask(each, ask.allocation_key).code.value for each, ask in below)
                 assert found.pending == codes
-                oldest = min((ask for _, ask in below), key=lambda ask: (ask.created_ns, ask.arrival), default=None)
+                oldest = min((ask for _, ask in below), key=lambda ask: (ask.since_ns, ask.arrival), default=None)
                 assert (found.oldest.allocation_key if found.oldest else None) == (oldest and oldest.allocation_key)
                 if found.short and found.short.resource and not found.short.whose:
                     used = sum(share.amount for share in found.users) + found.others_use

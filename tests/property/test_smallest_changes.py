@@ -58,6 +58,9 @@ class World:
             most = min(self.rng.randint(2, 12), above.get("resources", {}).get("max", {}).get("vcore", 99))
             if self.rng.random() < 0.7:
                 queue["resources"] = {"max": {"vcore": most}}
+            if self.rng.random() < 0.2 and "resources" in queue and path != "a":
+                queue["resources"]["guaranteed"] = {"vcore": self.rng.randint(1, most)}
+                queue["properties"] = {"preemption.delay": "1s"}
             if self.rng.random() < 0.3 and "maxapplications" not in above:
                 queue["maxapplications"] = self.rng.randint(1, 2)
             if self.rng.random() < 0.3 and "limits" not in above:
@@ -83,7 +86,10 @@ class World:
         rng, key = self.rng, f"t{len(self.asks)}"
         tags = {"ykactor.io/node-selector": rng.choice(("zone=a", "zone=b, !slow"))} if rng.random() < 0.2 else {}
         wants = {"vcore": STEP * rng.randint(1, 4)} | ({"gpu": rng.randint(1, 2)} if rng.random() < 0.2 else {})
-        ask = si.Allocation(key, owner, resource_per_alloc=wants, priority=rng.choice((0, 0, 1)), allocation_tags=tags)
+        policy = si.PreemptionPolicy(allow_preempt_self=True, allow_preempt_other=rng.random() < 0.3)
+        ask = si.Allocation(
+            key, owner, resource_per_alloc=wants, priority=rng.choice((0, 0, 1)), allocation_tags=tags, preemption_policy=policy
+        )
         self.asks[key] = ask
         return ask
 

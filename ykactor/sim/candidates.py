@@ -145,7 +145,7 @@ def families(found: Situation, now_ns: int, *, may_preempt: bool) -> Iterator[Fa
             yield [Part(EndHold(found.holds[0]))]
         return
     limits, has_slots = found.limited, not found.slots
-    if not found.lacks_nodes:
+    if may_preempt or not found.lacks_nodes:  # preemption may make room on nodes
         if len(limits) == 1 and has_slots:
             yield _raise(found, *limits[0])
         if len(found.slots) == 1 and not limits:
@@ -184,13 +184,11 @@ def next_part(found: Situation, now_ns: int) -> Part | None:
 def _raise(found: Situation, place: Place, resource: str) -> Family:
     """The raise of an amount, or of running applications with "", to what the ask needs there; none if that is not possible."""
     queue = found.state.tree.nodes[place.path]
-    is_dynamic = not queue.config.managed
+    is_dynamic = not queue.config.managed  # it has no limits of users and groups
     whose = str(place.whose) if isinstance(place, Tracker) else ""
-    if is_dynamic and (whose or not resource):
-        return []  # these come with a template, which is not read again
     if not resource:
         used, before = place.slots_used(), place.max_applications
-        return [Part(Raise(place.path, whose, "", before, used + 1), 1, before + 10_000)]
+        return [Part(Raise(place.path, whose, "", before, used + 1, is_dynamic), 1, QUANTITY_MAX)]
     before, wanted = (place.max or {})[resource], dict(found.shape[0])[resource]
     need = place.allocated.get(resource, 0) + wanted
     step = _step(resource, (before, need, wanted))

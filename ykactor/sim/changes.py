@@ -25,7 +25,7 @@ from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.submissions import ApplyConfig, ReleaseAllocations, Submission, UpdateNode
 from ykactor.core.values import selector
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
-from ykactor.core.values.quantities import MAX_TAG, quantity_text
+from ykactor.core.values.quantities import MAX_APPLICATIONS_TAG, MAX_TAG
 from ykactor.core.values.times import S_NS
 from ykactor.sim.direct import DirectPartition
 
@@ -190,10 +190,12 @@ def _acts(partition: DirectPartition, ask_id: AskID, change: Change) -> Iterator
             yield from (CancelTask(*task, _ASKER) for task in tasks)
         case Prioritise(after=after):
             yield SetPriority(*ask_id, after, _ASKER)
+        case Raise(queue_name=queue, resource="", after=after):
+            yield SetQueueQuotas(queue, {MAX_APPLICATIONS_TAG: str(after)})
         case Raise(queue_name=queue, resource=resource, after=after):
             most = {**(partition.core.registry.queues[queue].config.max or {}), resource: after}
-            quota = json.dumps({name: quantity_text(name, amount) for name, amount in most.items()})
-            yield SetQueueQuotas(queue, {MAX_TAG: quota})
+            quota = {"resources": {name: {"value": amount} for name, amount in most.items()}}
+            yield SetQueueQuotas(queue, {MAX_TAG: json.dumps(quota)})
 
 
 def _submissions(partition: DirectPartition, ask_id: AskID, change: Change) -> list[Submission]:

@@ -30,6 +30,7 @@ from ykactor.sim.smallest import Attempt, EndedError, Found, Outcome, Search, se
 
 #: How long a try goes on when the ask may preempt: longer than victims are waited for.
 _PREEMPTING_NS = 60 * S_NS
+_WOULD_PREEMPT = "it would preempt others for it, which it may only with --preempt"
 #: How far a try looks that only waits.
 _WAIT_MAX_S = 24 * 3600
 _WAKES_MAX = 1_000
@@ -85,7 +86,7 @@ class Twin:
         if (placed := self.placement()) is not None and (self._may_preempt or self._ask_id not in self._preempted):
             return Outcome(*placed)
         if placed is not None or not self.is_waiting:
-            return Outcome(reason="it preempts" if placed else "it has ended")
+            return Outcome(reason=_WOULD_PREEMPT if placed else "it has ended")
         state = self.partition.scheduler.state
         cause = PendingCauses(state).of_ask(state.applications[self._ask_id[0]], self._ask_id[1])
         part = next_part(Situation(self.partition, self._ask_id), self._now_ns) if explains else None

@@ -127,11 +127,13 @@ def explain(
     ask, leaf = application.asks[key][0], state.tree.leaf_of(application)
     waits_for, exact_ns = application.waits_since(ask), 1 if sight is None else MS_NS
     shape, cause = shape_of(ask), causes.of_ask(application, key)
+    yield len(state.nodes.nodes)
     levels = [
         _since(_shown(blocked, sees, ask), waits_for, exact_ns)
         for blocked in _levels(application, leaf, shape, cause, causes)
         if blocked.cause is not None or not blocked.level.queue_name or sees.shows_queue(blocked.level.queue_name)
     ]
+    yield len(state.nodes.nodes)
     binding = min(((_rank(level, ask), index) for index, level in enumerate(levels) if level.code), default=None)
     nodes = yield from _nodes(state, shape, causes, is_reserving=key in application.reserving)
     order = yield from _order_in_leaf(state, application)

@@ -22,7 +22,7 @@ from ykactor.core.inspection.queue_status import QueueStatus, parent_path, queue
 from ykactor.core.messages.asks import Ask, Shape, shape_of
 from ykactor.core.messages.kinds import PendingCode
 from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.queueing.equivalence import HAS_NODE, EquivalenceClass
+from ykactor.core.queueing.equivalence import HAS_NODE, AskQueue, EquivalenceClass
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import NodeID, QueuePath
@@ -90,23 +90,20 @@ def explain_queue(
     sees = sight or Everything()
     if path not in state.tree.nodes or not sees.shows_queue(path):
         return None
-    causes, pending, places = _Causes(state), Counter[str](), dict[Place, int]()
+    causes, counted = _Causes(state), _Counted()
     oldest: tuple[Ask, PendingCause] | None = None
     for application in state.applications.values():
         yield 1
         if not application.asks or not _is_below(application.leaf.path, path):
             continue
         for group in causes.groups(application):
-            pending[group.cause.code.value] += group.size
-            if group.cause.code in _SHORT and group.cause.place is not None:
-                places[group.cause.place] = places.get(group.cause.place, 0) + group.size
-            for asks in in_parts(group.asks):
-                first = min(asks, key=_age)
-                if oldest is None or _age(first) < _age(oldest[0]):
-                    oldest = first, group.cause
-                yield len(asks)
-            yield _GROUP_ITEMS
-    short = max(places, key=lambda place: places[place], default=None)
+            counted.add(group)
+            first = yield from _first(group.asks)
+            if oldest is None or _age(first) < _age(oldest[0]):
+                oldest = first, group.cause
+            yield 1
+    pending, places = counted.by_code(), counted.by_place()
+    short = max(places, key=places.__getitem__, default=None)
     shares = [] if short is None else (yield from _shares(state, short, path, sees))
     return QueueExplanation(
         partition_name=core.name,
@@ -121,13 +118,52 @@ def explain_queue(
     )
 
 
+class _Counted:
+    """The number of asks by their cause; those of one equivalence class share the cause."""
+
+    def __init__(self) -> None:
+        self._causes: dict[int, tuple[PendingCause, int]] = {}
+
+    def add(self, group: _Group) -> None:
+        """Count a group of asks."""
+        known = self._causes.get(id(group.cause))
+        self._causes[id(group.cause)] = group.cause, group.size + (0 if known is None else known[1])
+
+    def by_code(self) -> Counter[str]:
+        """The number of asks by the code of their cause."""
+        found = Counter[str]()
+        for cause, count in self._causes.values():
+            found[cause.code.value] += count
+        return found
+
+    def by_place(self) -> Counter[Place]:
+        """The number of asks by the quota, limit or number of applications that keeps them back."""
+        found = Counter[Place]()
+        for cause, count in self._causes.values():
+            if cause.code in _SHORT and cause.place is not None:
+                found[cause.place] += count
+        return found
+
+
 def _is_below(leaf: str, path: str) -> bool:
     """True if a leaf is a queue or below it."""
     return leaf == path or leaf.startswith(f"{path}.")
 
 
+def _first(asks: Iterable[Ask]) -> Steps[Ask]:
+    """The ask that has been pending for the longest; there must be one."""
+    if isinstance(asks, AskQueue) and asks.is_by_age:
+        return asks.first()
+    oldest: list[Ask] = []
+    for part in in_parts(asks):
+        oldest = [min([*oldest, *part], key=_age)]
+        yield len(part)
+    return oldest[0]
+
+
 def _age(ask: Ask) -> tuple[int, int]:
-    return ask.created_ns, ask.arrival
+    """The order of asks by how long they have been pending."""
+    return ask.since_ns, ask.arrival
 
 
 def _status(core: PartitionCore, state: SchedulerState, path: QueuePath, sees: Sight) -> QueueStatus:

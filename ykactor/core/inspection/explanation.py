@@ -91,7 +91,7 @@ class AskExplanation(Shown, frozen=True, kw_only=True):
 
 
 class OldestStatus(Shown, frozen=True, kw_only=True):
-    """The pending ask that was created first; code and reason as of AP-150."""
+    """The ask that has been pending for the longest; code and reason as of AP-150."""
 
     application_id: str = field(name="applicationID")
     allocation_key: str

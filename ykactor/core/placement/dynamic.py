@@ -16,7 +16,7 @@ from ykactor.core.messages.kinds import QueueLimit
 from ykactor.core.objects.registry import QueueCore
 from ykactor.core.placement.rules import RECOVERY_QUEUE, tag_value
 from ykactor.core.values.ids import QueuePath
-from ykactor.core.values.quantities import GUARANTEED_TAG, MAX_TAG, brief, parse_quota, parse_uint64
+from ykactor.core.values.quantities import GUARANTEED_TAG, MAX_APPLICATIONS_TAG, MAX_TAG, brief, parse_quota, parse_uint64
 
 _Queues = dict[QueuePath, QueueCore]
 
@@ -109,7 +109,7 @@ def _changed(config: QueueConfig, quotas: dict[str, object]) -> QueueConfig:
 _TAGS: dict[str, tuple[str, Callable[[str], object]]] = {
     MAX_TAG: ("max", parse_quota),
     GUARANTEED_TAG: ("guaranteed", parse_quota),
-    "namespace.resourcemaxapps": ("max_applications", parse_uint64),
+    MAX_APPLICATIONS_TAG: ("max_applications", parse_uint64),
 }
 _RESOURCE = 'such as {"resources": {"memory": {"value": 1000}}} with a positive quantity'
 _EXPECTED = dict(zip(_TAGS, (_RESOURCE, _RESOURCE, "a number above 0"), strict=True))

@@ -32,6 +32,7 @@ _NS_PER = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 1
 _QUEUE_NAME = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
 #: The tags of applications that carry quotas.
 MAX_TAG, GUARANTEED_TAG = "namespace.resourcequota", "namespace.resourceguaranteed"
+MAX_APPLICATIONS_TAG = "namespace.resourcemaxapps"
 
 
 class QuantityError(ValueError):

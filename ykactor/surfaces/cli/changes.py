@@ -11,8 +11,8 @@ import click
 from msgspec import Struct, to_builtins
 from rich.cells import cell_len
 
-from ykactor.access.explanations import meanings, no_task
-from ykactor.core.inspection.explaining import explain, first_ask
+from ykactor.access.explanations import explanation, meanings, no_task
+from ykactor.core.inspection.explaining import explain
 from ykactor.core.inspection.explanation import AskExplanation
 from ykactor.core.inspection.finding import Kind, Match, names_like, nearest, nothing, several
 from ykactor.core.turn.scheduler import Cores
@@ -52,24 +52,18 @@ def tried(daemon: Destination, journal: Path | None, ask: str, partition: str, *
     """
     fork, now_ns = present_state(daemon, journal)
     cores, match = _meant(fork(), ask, partition)
-    application_id, key = ApplicationID(match.name), AllocationKey(match.key)
-    if application_id not in cores[1].state.applications:
-        raise click.ClickException(f"application {application_id} has ended")
-    waiting = cores[1].state.applications[application_id]
-    wanted = key or finished(first_ask(waiting))
-    if wanted is None:
-        return Tried(f"nothing of application {application_id} is pending: it is {waiting.state.value}")
-    running = cores[0].registry.leaf_of(waiting.application_id).applications[waiting.application_id].tasks.allocations
-    if wanted in running:
-        return Tried(f"task {wanted} runs on {running[wanted][1]}")
-    if wanted not in waiting.asks:
+    told = finished(explanation(match, None, cores[0], cores[1].state, now_ns))
+    if told is None:
         raise click.ClickException(no_task(match))
-    twin = Twin(cores, now_ns, (waiting.application_id, wanted), may_preempt=may_preempt)
+    if told.ask is None:
+        return Tried(told.status)
+    ask_id = ApplicationID(told.ask.application_id), AllocationKey(told.ask.allocation_key)
+    twin = Twin(cores, now_ns, ask_id, may_preempt=may_preempt)
     if (placed := twin.placement()) is not None:
-        return Tried(f"task {wanted} is placed on {placed[0]} in the next cycle")
-    found = finished(explain(twin.partition.core, twin.partition.scheduler.state, (waiting.application_id, wanted), now_ns))
+        return Tried(f"task {ask_id[1]} is placed on {placed[0]} in the next cycle")
+    found = finished(explain(twin.partition.core, twin.partition.scheduler.state, ask_id, now_ns))
     if found is None:
-        return Tried(f"task {wanted} of application {application_id} has ended")
+        return Tried(f"task {ask_id[1]} of application {ask_id[0]} has ended")
     forks = Forks(twin, monotonic, SEARCH_S)
     return Tried("", found, twin.smallest_changes(forks.attempt, forks.wait))
 

@@ -1,0 +1,135 @@
+"""AP-155: changes that the random worlds of the property tests do not need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from test_what_if import bases_of, made, make
+
+from ykactor.core.messages.asks import AskID
+from ykactor.core.values.ids import AllocationKey, ApplicationID, PartitionName, QueuePath
+from ykactor.sim.changes import Change, Prioritise, Raise, Wait
+from ykactor.sim.direct import DirectPartitions
+from ykactor.sim.simulator import Record, ignore, run_directly, to_ns
+from ykactor.sim.smallest import Outcome, Search
+from ykactor.sim.twin import Twin
+from ykactor.wire import queuefile
+from ykactor.wire.scenario import Scenario, TimedRequest
+from ykactor.wire.scenario.model import ScenarioRequest
+from ykactor.wire.si import messages as si
+
+DEFAULT = PartitionName("default")
+BOB = si.UserGroupInformation("bob")
+APP: AskID = ApplicationID("app"), AllocationKey("t2")
+
+
+def cores(count: int) -> dict[str, int | str]:
+    return {"vcore": 1000 * count}
+
+
+def node(vcore: int) -> si.NodeRequest:
+    return si.NodeRequest(nodes=[si.NodeInfo("n1", "CREATE", schedulable_resource=cores(vcore))])
+
+
+def searched(config: str, sent: Sequence[ScenarioRequest], ask_id: AskID = APP, *, may_preempt: bool = False) -> Search:
+    """The changes for an ask after these messages, one a second."""
+    story = Scenario("story", "", len(sent), messages=[TimedRequest(second, request) for second, request in enumerate(sent)])
+    direct = DirectPartitions(make, {each.name: make(each, 0) for each in queuefile.load(config).partitions})
+    run_directly(story, direct, Record(ignore))
+    bases, now_ns = bases_of(direct), to_ns(len(sent))
+
+    def twin() -> Twin:
+        return Twin(made(bases)[DEFAULT], now_ns, ask_id, may_preempt=may_preempt)
+
+    def attempt(changes: Sequence[Change], explains: bool) -> Outcome:
+        return twin().try_here(changes, explains)
+
+    return twin().smallest_changes(attempt, lambda: twin().wait_here())
+
+
+def alone(result: Search) -> list[Change]:
+    """The changes that suffice alone."""
+    return [found.changes[0] for found in result.found if len(found.changes) == 1]
+
+
+def ask(key: str, owner: str, vcore: int, priority: int = 0, *, preempts: bool = False) -> si.AllocationRequest:
+    policy = si.PreemptionPolicy(allow_preempt_self=True, allow_preempt_other=preempts)
+    wants = si.Allocation(key, owner, resource_per_alloc=cores(vcore), priority=priority, preemption_policy=policy)
+    return si.AllocationRequest(allocations=[wants])
+
+
+def app(name: str, queue: str, **tags: str) -> si.ApplicationRequest:
+    return si.ApplicationRequest(new=[si.AddApplicationRequest(name, queue, ugi=BOB, tags=tags)])
+
+
+def test_a_quota_that_came_with_an_application() -> None:
+    """The quota of a dynamic leaf is set beside its applications (QU-107); 3 cores, as it says."""
+    config = """
+partitions: [{name: default, placementrules: [{name: provided, create: true}],
+              queues: [{name: root, submitacl: '*', queues: [{name: ns, parent: true}]}]}]
+"""
+    quota = {"namespace.resourcequota": '{"resources": {"vcore": {"value": 2000}}}'}
+    result = searched(config, [node(8), app("app", "root.ns.a", **quota), ask("t1", "app", 2), ask("t2", "app", 1)])
+    assert alone(result)[0] == Raise(QueuePath("root.ns.a"), "", "vcore", 2000, 3000, is_dynamic=True)
+
+
+QUEUES = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}, {name: b}]}]}]"
+
+
+def test_time_alone() -> None:
+    """The ask could not start on the only node, which is left out for it for 30 s (AP-144)."""
+    failed = si.AllocationRelease("app", "t2", termination_type="SCHEDULING_FAILED_ON_RM")
+    back = si.AllocationRequest(releases=si.AllocationReleasesRequest([failed]))
+    result = searched(QUEUES, [node(8), app("app", "root.a"), ask("t2", "app", 1), back])
+    assert [(found.changes, found.node_id, found.at_ns) for found in result.found] == [([Wait(29)], "n1", to_ns(33))]
+
+
+def test_parts_of_cores_and_small_amounts() -> None:
+    """Amounts are whole cores if all are, else tenths; MiB; and ones of other types."""
+    config = """
+partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [
+  {name: a, resources: {max: {vcore: 1500m, memory: 3Gi, gpu: 2}}}]}]}]
+"""
+    big = si.NodeRequest(nodes=[si.NodeInfo("n1", "CREATE", schedulable_resource={"vcore": 8000, "memory": 2**33, "gpu": 8})])
+    for wants, amounts in (
+        ({"vcore": 1000}, (1500, 2000)),
+        ({"vcore": 1, "memory": 2**31 + 1}, (3 * 2**30, 2**32 + 2**20)),
+        ({"vcore": 1, "gpu": 2}, (2, 3)),
+    ):
+        sent = [si.Allocation(key, "app", resource_per_alloc={**wants, **first}) for key, first in (("t1", {}), ("t2", {}))]
+        smaller = si.Allocation("t1", "app", resource_per_alloc={"vcore": 1000, "memory": 2**31, "gpu": 1})
+        requests = [si.AllocationRequest(allocations=[smaller]), si.AllocationRequest(allocations=sent[1:])]
+        change = alone(searched(config, [big, app("app", "root.a"), *requests]))[0]
+        assert isinstance(change, Raise)
+        assert (change.before, change.after) == amounts
+
+
+CONTENDED = """
+partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [
+  {name: low},
+  {name: high, resources: {guaranteed: {vcore: 2}}, properties: {preemption.delay: 1s},
+   limits: [{limit: '', users: [bob], maxresources: {vcore: 1}}]}]}]}]
+"""
+
+
+@pytest.mark.parametrize("may_preempt", [False, True])
+def test_preempting(may_preempt: bool) -> None:
+    """A larger limit suffices alone only if the ask, which is below the guarantee of its queue, may preempt for it."""
+    eve = si.AddApplicationRequest("victim", "root.low", ugi=si.UserGroupInformation("eve"))
+    victims = [ask(f"v{number}", "victim", 1) for number in range(4)]
+    sent = [node(4), si.ApplicationRequest(new=[eve]), app("app", "root.high"), *victims, ask("t2", "app", 2, preempts=True)]
+    result = searched(CONTENDED, sent, may_preempt=may_preempt)
+    larger = Raise(QueuePath("root.high"), "user bob", "vcore", 1000, 2000)
+    assert (larger in alone(result)) is may_preempt
+    assert ("--preempt" in result.reason) is not may_preempt
+
+
+def test_a_higher_priority() -> None:
+    """An ask preempts within its queue tree for a priority above that of its victims, and the least one is told."""
+    config = QUEUES.replace("{name: b}", "{name: b, resources: {guaranteed: {vcore: 2}}, properties: {preemption.delay: 1s}}")
+    victims = [ask(f"v{number}", "victim", 1, priority=7) for number in range(4)]
+    new = [si.AddApplicationRequest(name, queue, ugi=BOB) for name, queue in (("victim", "root.a"), ("app", "root.b"))]
+    sent = [node(4), si.ApplicationRequest(new=new), *victims, ask("t2", "app", 2, priority=3, preempts=True)]
+    assert Prioritise(3, 7) in alone(searched(config, sent, may_preempt=True))
+    assert not any(isinstance(change, Prioritise) for change in alone(searched(config, sent)))
