@@ -167,3 +167,37 @@ def test_nothing_to_record(tmp_path: Path) -> None:
     assert ykactor("record", tmp_path, "-o", "-").exit_code == 1
     assert ykactor("record", tmp_path / "none", "-o", "-").exit_code == 2
     assert ykactor("record", tmp_path, "--exact", "--after-preemption", "drop", "-o", "-").exit_code == 2
+
+
+def test_two_configurations_of_a_recording(directory: Path, tmp_path: Path) -> None:
+    """``simulate --compare``: what ran and waited at the begin counts from then on, and arrivals may be others."""
+    base, other = tmp_path / "base.yaml", tmp_path / "other.yaml"
+    base.write_text(ONE)
+    other.write_text(ONE.replace("{name: a}", "{name: a, resources: {max: {vcore: 1m}}}"))
+    found = {}
+    for options in ((), ("--from", "1970-01-01T00:00:04"), ("--from", "1970-01-01T00:00:04", "--jitter", "2")):
+        given = options[:2]
+        result = ykactor("simulate", recorded(directory, *given), "--compare", base, "--config", base, *options[2:], "-o", "json")
+        assert (result.exit_code, result.stderr) == (0, "")
+        found[options] = json.loads(result.stdout)["report"]
+    for report in found.values():
+        assert report["total"]["waitSeconds"]["max"]["base"] == report["total"]["waitSeconds"]["max"]["other"] == 5
+        assert report["total"]["waitedFor"]["max"] == {"QUOTA": report["total"]["waitSeconds"]["max"]}
+    whole, later, jittered = found.values()
+    assert (whole["total"]["asks"]["base"], later["total"]["asks"]["base"]) == (2, 1)
+    assert later["queues"]["root"]["debt"]["vcore"]["base"] > 0
+    assert jittered["total"]["asks"]["baseRange"] == {"least": 1, "most": 1}
+    result = ykactor("simulate", recorded(directory), "--config", other, "--compare", base, "-o", "json")
+    report = json.loads(result.stdout)["report"]
+    assert (report["total"]["waiting"]["base"], report["total"]["waiting"]["other"]) == (0, 2)
+
+
+def test_a_damaged_state_is_said_once(directory: Path, tmp_path: Path) -> None:
+    """Code 1 and a sentence, before anything runs."""
+    target, base = recorded(directory), tmp_path / "base.yaml"
+    base.write_text(ONE)
+    target.write_text(target.read_text().replace('"rows":[[', '"rows":[[["nothing"],{}],[', 1))
+    result = ykactor("simulate", target, "--compare", base)
+    assert result.exit_code == 1
+    assert "Traceback" not in result.stderr
+    assert len(result.stderr.splitlines()) == 1

@@ -185,7 +185,7 @@ def steps(rng: random.Random) -> Iterator[tuple[int, QueuePath, str, Resource]]:
 def test_the_account_of_a_tree(seed: int) -> None:
     """P11, at every moment of a random history, also when limits and the cluster change."""
     rng = random.Random(seed)
-    account, areas = FairnessAccount(0, 10**10, config_of("root", guaranteed={"vcore": 3})), Areas()
+    account, areas = FairnessAccount(0, 0, 10**10, config_of("root", guaranteed={"vcore": 3})), Areas()
     used: dict[QueuePath, list[Resource]] = {leaf: [] for leaf in LEAVES}
     now_ns = 0
     for at_ns, leaf, kind, amounts in steps(rng):
@@ -226,7 +226,7 @@ def test_the_account_of_a_run(seed: int) -> None:
     """
     scenario = generate(seed, reloads=seed % 3)
     config = queuefile.load(scenario.config).partitions[0]
-    account = FairnessAccount(0, to_ns(scenario.until), config.root)
+    account = FairnessAccount(0, 0, to_ns(scenario.until), config.root)
     tallies = PartitionTallies(PartitionName("default"), Tallies(), account)
 
     def observe(_: PartitionName, fact: Fact) -> None:
@@ -268,7 +268,7 @@ def test_the_same_run_has_the_same_account() -> None:
     scenario = generate(3, reloads=1)
     found = []
     for _ in range(2):
-        account = FairnessAccount(0, to_ns(scenario.until), queuefile.load(scenario.config).partitions[0].root)
+        account = FairnessAccount(0, 0, to_ns(scenario.until), queuefile.load(scenario.config).partitions[0].root)
         tallies = PartitionTallies(PartitionName("default"), Tallies(), account)
         end_ns = simulate(scenario, lambda _, fact, tallies=tallies: tallies.observe(fact)).end_ns
         tallies.finish(end_ns, {})

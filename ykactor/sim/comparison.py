@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ykactor.core.values.times import S_NS
 from ykactor.sim.series import SPANS
 from ykactor.sim.trial import QUANTILES, Number, Report, RunReport
 
@@ -121,7 +120,7 @@ def compare(names: Names, bases: Sequence[RunReport], others: Sequence[RunReport
     """Compare runs; the first of each is without jitter, and those behind it are jittered in the same way."""
     base, other = bases[0], others[0]
     figures = _compared([msgspec.to_builtins(run.report) for run in bases], [msgspec.to_builtins(run.report) for run in others])
-    seconds = max(base.end_ns, other.end_ns) / S_NS
+    seconds = max(base.seconds, other.seconds)
     return Comparison(
         names.scenario,
         names.base,

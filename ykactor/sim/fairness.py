@@ -96,15 +96,15 @@ class FairnessAccount:
     """The queues of one partition.
 
     Args:
-        now_ns: the begin of the run.
-        until_ns: its end, for what is shown over time.
+        now_ns: when the account begins.
+        begin_ns, until_ns: begin and end of the run, for what is shown over time.
         root: the first configuration; None if the limits of all queues are told.
     """
 
-    def __init__(self, now_ns: int, until_ns: int, root: QueueConfig | None = None) -> None:
+    def __init__(self, now_ns: int, begin_ns: int, until_ns: int, root: QueueConfig | None = None) -> None:
         self.queues: dict[QueuePath, QueueAccount] = {}
         self.capacity: Resource = {}
-        self._begin_ns, self._until_ns = now_ns, until_ns
+        self._begin_ns, self._until_ns = begin_ns, until_ns
         self._now_ns = now_ns
         #: The queues whose own demand, max or guarantee has changed at the present time.
         self._changed: dict[QueuePath, QueueAccount] = {}

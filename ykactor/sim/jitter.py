@@ -12,7 +12,11 @@ from typing import Any
 
 from msgspec import structs
 
+from ykactor.core.messages.submissions import Submission
+from ykactor.core.turn.turn import Input
+from ykactor.core.values.ids import PartitionName
 from ykactor.wire.scenario import Scenario, TimedRequest
+from ykactor.wire.scenario.recording import Turn
 from ykactor.wire.si import messages as si
 
 #: The most by which an application is moved.
@@ -48,6 +52,9 @@ def _parts(message: TimedRequest) -> Iterator[tuple[Hashable, TimedRequest]]:
             yield from _allocations(message, request)
         case _ if isinstance(request, _OF_ONE):
             yield _name(request), message
+        case Turn(cause=Input(submissions)):
+            for application, numbers in _numbers(request.partition, submissions).items():
+                yield application, TimedRequest(message.at, _part(request, submissions, numbers))
         case _:
             yield None, message
 
@@ -66,6 +73,27 @@ def _allocations(message: TimedRequest, request: si.AllocationRequest) -> Iterat
             if numbers[id(ask)] in message.run_seconds
         }
         yield application, TimedRequest(message.at, part, run_seconds)
+
+
+def _numbers(partition: PartitionName, submissions: Sequence[Submission]) -> dict[Hashable, list[int]]:
+    """The numbers of the submissions of each application."""
+    found: dict[Hashable, list[int]] = {}
+    for number, submission in enumerate(submissions):
+        application = getattr(submission, "application_id", "")
+        found.setdefault((partition, application) if application else None, []).append(number)
+    return found
+
+
+def _part(turn: Turn, submissions: Sequence[Submission], numbers: list[int]) -> Turn:
+    """Some submissions of a recorded turn, with what is said of them."""
+    places = {number: place for place, number in enumerate(numbers)}
+    return structs.replace(
+        turn,
+        cause=structs.replace(turn.cause, submissions=[submissions[number] for number in numbers]),
+        lives={places[number]: life for number, life in turn.lives.items() if number in places},
+        if_known=tuple(places[number] for number in turn.if_known if number in places),
+        after_tasks=tuple(places[number] for number in turn.after_tasks if number in places),
+    )
 
 
 def _by_application(*entries: Sequence[Any]) -> Iterator[tuple[Hashable, list[list[Any]]]]:

@@ -74,11 +74,11 @@ class Tally:
 
 
 class _Running:
-    """A task that runs: since when, from when on its use is still to be counted, and how long it has waited."""
+    """A task that runs: since when, from when on its use is still to be counted, and how long it has waited, if that is known."""
 
     __slots__ = ("ask", "counted_ns", "is_preempted", "started_ns", "waited_ns")
 
-    def __init__(self, at_ns: int, ask: Ask, waited_ns: int) -> None:
+    def __init__(self, at_ns: int, ask: Ask, waited_ns: int | None) -> None:
         self.started_ns = self.counted_ns = at_ns
         self.ask = ask
         self.waited_ns = waited_ns
@@ -273,8 +273,8 @@ class PartitionTallies:
     def _allocated(self, fact: Allocated) -> None:
         application, ask = self._applications[fact.ask.application_id], fact.ask
         since_ns, _ = application.waiting.pop(ask.allocation_key, (None, ask))
-        waited_ns = 0
-        if since_ns is None:  # it came with its node
+        waited_ns = None
+        if since_ns is None:  # it came with its node, or ran before the begin
             self.account.want(fact.at_ns, application.queue, ask.resource)
         else:
             waited = {PendingCode.NEXT: fact.at_ns - since_ns} if fact.waited is None else fact.waited
@@ -308,7 +308,7 @@ class PartitionTallies:
         if running.is_preempted:
             for tally in self._tallies_of(application, running.ask):
                 _add_area(tally.lost, running.ask.resource, ran_ns)
-        elif fact.termination_type is not TerminationType.SCHEDULING_FAILED_ON_RM:
+        elif running.waited_ns is not None and fact.termination_type is not TerminationType.SCHEDULING_FAILED_ON_RM:
             slowdown = (running.waited_ns + ran_ns) * SLOWDOWN_PARTS // max(ran_ns, SHORT_NS)
             for tally in self._tallies_of(application, running.ask):
                 tally.slowdowns.append(max(SLOWDOWN_PARTS, slowdown))

@@ -7,18 +7,21 @@ the JSON are in ``README.md`` beside this file.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from msgspec import Struct
 
+from ykactor.core.config.model import QueueConfig, SchedulerConfig
 from ykactor.core.messages.facts import Fact
-from ykactor.core.messages.kinds import PendingCode
+from ykactor.core.messages.kinds import PendingCode, QueueLimit
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.resources import Resource, add_to
 from ykactor.core.values.times import S_NS
+from ykactor.sim.direct import DirectPartition
 from ykactor.sim.fairness import PARTS, FairnessAccount, QueueAccount
-from ykactor.sim.simulator import Outcome, simulate, to_ns
+from ykactor.sim.recorded import opening
+from ykactor.sim.simulator import Outcome, simulate, simulate_recording, to_ns
 from ykactor.sim.summary import Summary, SummaryReport
 from ykactor.sim.tallies import SLOWDOWN_PARTS, PartitionTallies, Tallies, Tally, label
 from ykactor.wire import queuefile
@@ -106,7 +109,7 @@ class RunReport(Struct):
 
     Attributes:
         refused: messages of the scenario without any effect.
-        end_ns: the time of its end.
+        seconds: its length.
         shares: by queue with a guarantee, the used part of it in each span of the run.
         used: by type, the used part of the cluster in each span of the run.
         quantiles: seconds waited, at ``QUANTILES``.
@@ -115,7 +118,7 @@ class RunReport(Struct):
 
     report: Report[Number]
     refused: list[str]
-    end_ns: int
+    seconds: float
     shares: dict[str, list[float]]
     used: dict[str, list[float]]
     quantiles: list[float]
@@ -123,38 +126,55 @@ class RunReport(Struct):
 
 
 def run(scenario: Scenario, progress: Callable[[float], None] = lambda _: None, *, reserves: bool = True) -> RunReport:
-    """Run a scenario; ``progress`` is called with the finished part of it.
+    """Run a scenario or a recording; ``progress`` is called with the finished part of it.
 
     Raises:
         wire.queuefile.ConfigError: the configuration is invalid.
+        UnreadableRowError, DamagedStateError: as of ``simulate_recording``.
     """
     books = Books(scenario)
-    outcome = simulate(scenario, books.observe, progress, reserves=reserves)
-    return books.finish(outcome)
+    if scenario.recorded is None:
+        books.configure(queuefile.load(scenario.config, scenario.name))
+        return books.finish(simulate(scenario, books.observe, progress, reserves=reserves))
+    return books.finish(simulate_recording(scenario, books.observe, progress, books.begin, reserves=reserves))
 
 
 class Books:
     """Takes the facts of a run, and makes its report."""
 
     def __init__(self, scenario: Scenario) -> None:
-        self.summary = Summary()
-        self._until_ns = to_ns(scenario.until)
+        self.summary = Summary(scenario.begin_ns)
+        self._begin_ns, self._until_ns = scenario.begin_ns, scenario.begin_ns + to_ns(scenario.until)
         self._tallies = Tallies()
         self._partitions: dict[PartitionName, PartitionTallies] = {}
-        for config in queuefile.load(scenario.config, scenario.name).partitions:
-            self._begin(config.name, FairnessAccount(0, self._until_ns, config.root))
 
-    def _begin(self, name: PartitionName, account: FairnessAccount) -> PartitionTallies:
-        partition = self._partitions[name] = PartitionTallies(name, self._tallies, account)
+    def configure(self, config: SchedulerConfig) -> None:
+        """Take the first configuration of a scenario."""
+        for partition in config.partitions:
+            self._tallies_of(partition.name, self._begin_ns, partition.root)
+
+    def begin(self, partitions: Mapping[PartitionName, DirectPartition]) -> None:
+        """Take what the partitions of a recording have at its begin."""
+        for name, partition in partitions.items():
+            account = self._tallies_of(name, self._begin_ns).account
+            for path, queue in partition.scheduler.state.tree.nodes.items():
+                account.set_limit(self._begin_ns, path, QueueLimit.MAX, queue.max)
+                account.set_limit(self._begin_ns, path, QueueLimit.GUARANTEED, queue.config.guaranteed)
+            for fact in opening(partition, self._begin_ns):
+                self.observe(name, fact)
+
+    def _tallies_of(self, name: PartitionName, at_ns: int, root: QueueConfig | None = None) -> PartitionTallies:
+        """The tallies of a partition; if it is new, facts tell its queues beside those of ``root``."""
+        partition = self._partitions.get(name)
+        if partition is None:
+            account = FairnessAccount(at_ns, self._begin_ns, self._until_ns, root)
+            partition = self._partitions[name] = PartitionTallies(name, self._tallies, account)
         return partition
 
     def observe(self, name: PartitionName, fact: Fact) -> None:
         """Take the next fact of a partition."""
         self.summary.observe(fact)
-        partition = self._partitions.get(name)
-        if partition is None:  # a configuration has added it; facts tell its queues
-            partition = self._begin(name, FairnessAccount(fact.at_ns, self._until_ns))
-        partition.observe(fact)
+        self._tallies_of(name, fact.at_ns).observe(fact)
 
     def finish(self, outcome: Outcome) -> RunReport:
         """The report at the end of the run."""
@@ -169,7 +189,7 @@ class Books:
         return RunReport(
             self._report(summary, accounts),
             outcome.refused,
-            outcome.end_ns,
+            (outcome.end_ns - self._begin_ns) / S_NS,
             {name: queue.share.averages() for name, queue in sorted(accounts.items()) if queue.share is not None},
             used,
             _quantiles(sorted(tallies.waits.all_ns)),

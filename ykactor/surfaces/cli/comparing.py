@@ -16,6 +16,7 @@ from ykactor.sim import trial
 from ykactor.sim.comparison import Comparison, Names
 from ykactor.sim.comparison import compare as compared
 from ykactor.sim.jitter import jittered
+from ykactor.sim.recorded import beginning
 from ykactor.sim.trial import RunReport
 from ykactor.surfaces.cli.options import reserves_nodes
 from ykactor.surfaces.cli.processes import Progress, Work, results
@@ -74,11 +75,14 @@ def compare(file: Path, scenario: Scenario, comparing: Comparing, *, as_json: bo
     Raises:
         ConfigError, NoTextError: the base is no valid queue file.
         OSError: a file cannot be written.
+        UnreadableRowError, DamagedStateError: the state in a recording is damaged, or of another version.
     """
     assert comparing.base is not None
     name = str(comparing.base)
     base = structs.replace(scenario, config=read_once(name), config_file=name)
     load_config(base.config, name)
+    if scenario.recorded is not None:
+        beginning(scenario)  # what is wrong with its state is said here, and not by both runs
     if any(isinstance(message.request, si.UpdateConfigurationRequest) for message in scenario.messages):
         say("warning: the scenario puts other configurations into force: both runs get them", err=True)
     names = Names(scenario.name, name, scenario.config_file or f"{file}: config")

@@ -112,8 +112,8 @@ def command(
     comparing.check([name for name, value in of_one_run.items() if value])
     with exit_codes.ending(ScenarioError, ConfigError, NoTextError, UnreadableRowError, DamagedStateError):
         loaded = load(scenario, config, recordings=True)
-        if loaded.recorded is not None and (actors or comparing.base is not None):
-            raise click.UsageError(f"found {'--actors' if actors else '--compare'} with a recording, expected one of them")
+        if loaded.recorded is not None and actors:
+            raise click.UsageError("found --actors with a recording, expected one of them")
         loaded = structs.replace(loaded, wakes=loaded.wakes and not no_wakes)
         load_config(loaded.config, loaded.config_file or f"{scenario}: config")  # so that its mistakes name the file
         for warning in unit_warnings(scenario, loaded):
