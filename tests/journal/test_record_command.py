@@ -52,7 +52,7 @@ def test_what_is_recorded(directory: Path) -> None:
     result = ykactor("record", directory, "-o", target)
     assert result.stderr.splitlines() == [
         "recorded from 1970-01-01T00:00:00.000Z to 1970-01-01T00:00:09.000Z: 2 tasks",
-        "not carried over: 1 tasks whose end is not known, which run until the end",
+        "not carried over (1): tasks that run at the end, whose end is not known: they run until the end",
     ]
     lines = lines_of(target)
     assert [line.get("type") for line in (lines[1], lines[-1])] == ["Rows", "End"]
@@ -85,6 +85,16 @@ def test_exact(directory: Path) -> None:
     target.write_text(target.read_text().replace('"STOPPED_BY_RM","message"', '"TIMEOUT","message"'))
     changed = ykactor("replay", target)
     assert (changed.exit_code, "not every turn is as it was recorded" in changed.stderr) == (1, True)
+
+
+def test_anonymous(directory: Path) -> None:
+    """The same numbers without a name."""
+    with_names = json.loads(ykactor("simulate", recorded(directory), "-o", "json").stdout)
+    target = recorded(directory, "--anonymise")
+    without = json.loads(ykactor("simulate", target, "-o", "json").stdout)
+    assert without["utilisation"] == with_names["utilisation"]
+    assert list(without["waits"].values()) == list(with_names["waits"].values())
+    assert not any(f'"{name}"' in target.read_text() for name in ("app-1", "t1", "n1", "root.a"))
 
 
 @pytest.mark.parametrize("options", [[], ["--exact"]])
@@ -201,3 +211,4 @@ def test_a_damaged_state_is_said_once(directory: Path, tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "Traceback" not in result.stderr
     assert len(result.stderr.splitlines()) == 1
+    assert ykactor("record", tmp_path, "--exact", "--anonymise", "-o", "-").exit_code == 2

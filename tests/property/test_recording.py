@@ -4,6 +4,7 @@ times (DU-26)."""
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -25,6 +26,8 @@ from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.turn.turn import Input
 from ykactor.journal.reading import Reader
+from ykactor.sim.anonymous import Names
+from ykactor.surfaces.cli import record as record_command
 from ykactor.surfaces.cli.replay import compared, exact_turns, replayed
 from ykactor.wire import queuefile
 from ykactor.wire.scenario.recording import Life, Turn
@@ -175,3 +178,32 @@ def test_another_configuration_keeps_run_times(tmp_path: Path) -> None:
         counts["confirmed"] += sum(any(life.confirm_seconds) for life in of_all)
         counts["again"] += sum(any(life.resubmit_seconds) for life in of_all)
     assert min(counts[kind] for kind in ("ends", "different", "confirmed", "again")) >= scaled(10), counts
+
+
+#: Words of ykactor itself; ``default`` and ``root`` are names that everybody has.
+OURS = frozenset({"default", "root", "vcore", "memory"})
+
+
+def renamed(name: str, names: Names) -> str:
+    """A name, or the path of a queue, as an anonymised recording has it."""
+    return ".".join(names.codes.get(part, part) for part in name.split("."))
+
+
+@pytest.mark.parametrize("seed", seeds(20))
+def test_without_names_the_same_is_decided(seed: int, tmp_path: Path) -> None:
+    """The decisions are those of the recording with the names, renamed; no name of four letters or more is left."""
+    for directory in histories(tmp_path, seed):
+        target, names = tmp_path / "anonymous.jsonl", Names()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(record_command, "Names", lambda names=names: names)
+            record(directory, target, "--anonymise")
+        expected = [
+            (at_ns, renamed(partition, names), *(renamed(name, names) for name in about))
+            for at_ns, partition, *about in placements(facts_of(directory))
+        ]
+        assert placements(run(loaded(target))) == sorted(expected), directory
+        text = target.read_text()
+        own = {*re.findall(r'"([^"]*)":', text), *OURS}
+        left = [name for name in names.codes if len(re.sub("[^A-Za-z]", "", name)) >= 4 and name not in own and name in text]
+        assert left == [], directory
+        assert len(names.codes) > 10

@@ -64,9 +64,7 @@ def _allocations(message: TimedRequest, request: si.AllocationRequest) -> Iterat
     releases = request.releases.allocations_to_release
     numbers = {id(ask): number for number, ask in enumerate(request.allocations)}
     for application, (asks, ends) in _by_application(request.allocations, releases):
-        part = structs.replace(
-            request, allocations=asks, releases=structs.replace(request.releases, allocations_to_release=ends)
-        )
+        part = structs.replace(request, allocations=asks, releases=structs.replace(request.releases, allocations_to_release=ends))
         run_seconds = {
             place: message.run_seconds[numbers[id(ask)]]
             for place, ask in enumerate(asks)

@@ -43,6 +43,7 @@ from ykactor.core.records.encoding import decode
 from ykactor.core.records.rows import TaskRow
 from ykactor.core.turn.turn import Cause, Input
 from ykactor.core.values.ids import AllocationKey, ApplicationID, PartitionName
+from ykactor.core.values.times import US_NS
 from ykactor.wire.history import RecordedTurn
 from ykactor.wire.scenario.recording import Life, Turn, seconds
 
@@ -51,22 +52,25 @@ class Fate(Struct):
     """A life as it becomes known; times are nanoseconds.
 
     Attributes:
-        run_ns: how long the last run was, or is at least.
+        run_ns: how long the last run was.
         has_ended: by itself.
+        is_open: it waits or runs at the end.
         lost_ns, confirm_ns, resubmit_ns: as in ``Life``.
     """
 
     run_ns: int = 0
     has_ended: bool = False
+    is_open: bool = False
     lost_ns: list[int] = field(default_factory=list)
     confirm_ns: list[int | None] = field(default_factory=list)
     resubmit_ns: list[int | None] = field(default_factory=list)
 
     def life(self) -> Life:
         """The same as it is recorded."""
+        run_ns = self.run_ns if self.has_ended else max([self.run_ns, *(lost_ns + US_NS for lost_ns in self.lost_ns)])
         return Life(
-            seconds(self.run_ns),
-            not self.has_ended,
+            seconds(run_ns),
+            self.is_open or not run_ns,
             tuple(map(seconds, self.lost_ns)),
             tuple(map(_seconds, self.confirm_ns)),
             tuple(map(_seconds, self.resubmit_ns)),
@@ -167,8 +171,14 @@ class Tracker:
         """Note how long the tasks have run that run at the end."""
         for tasks in self._tasks.values():
             for task in tasks.values():
+                fate = self.fates[task.fate]
+                fate.is_open = True
                 if task.began_ns is not None:
-                    self.fates[task.fate].run_ns = end_ns - task.began_ns
+                    fate.run_ns = end_ns - task.began_ns
+        endless = sum(fate.is_open and fate.run_ns > 0 for fate in self.fates)
+        cut = sum(not fate.is_open and not fate.has_ended and bool(fate.run_ns or fate.lost_ns) for fate in self.fates)
+        self.counts["tasks that run at the end, whose end is not known: they run until the end"] += endless
+        self.counts["tasks that were cut short and did not come again: they run as long as they did"] += cut
 
     # ---- for the sorting of an input
 
@@ -228,8 +238,8 @@ class Tracker:
             fate.resubmit_ns.append(None)
             lost = self._lost.setdefault((partition, fact.ask.application_id), {})
             lost[fact.ask.allocation_key] = _Lost(again(fact.ask), task.fate, fact.at_ns)
-        elif not fate.has_ended:
-            fate.run_ns = max(fate.run_ns, fact.at_ns - task.began_ns)
+        elif not fate.has_ended:  # at its time: it is longer than that
+            fate.run_ns = fact.at_ns - task.began_ns + US_NS
 
 
 class _Sorting:

@@ -16,12 +16,14 @@ from msgspec import structs
 
 from ykactor import __version__
 from ykactor.core.messages.asks import AskID
+from ykactor.core.messages.facts import ApplicationAdded
 from ykactor.core.records.base import Base, decode_base, encode_base
 from ykactor.core.records.encoding import decode
 from ykactor.core.records.rows import PartitionRow
 from ykactor.core.turn.turn import Input
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import finished
+from ykactor.sim.anonymous import pinned
 from ykactor.sim.lives import Fate, Kept, Tracker
 from ykactor.sim.replay import Replay, ends_partition
 from ykactor.wire.history import RecordedTurn, decode_cause, decode_facts
@@ -81,6 +83,8 @@ class Recording:
 
     Args:
         turns: may be called several times.
+        after_preemption: what becomes of tasks where that was not recorded.
+        is_pinned: whether applications name the queues in which they were placed.
 
     Attributes:
         counts: what could not be carried over, by what it is.
@@ -90,8 +94,10 @@ class Recording:
         UnusableHistoryError, and what replay raises.
     """
 
-    def __init__(self, turns: Turns, span: Span, after_preemption: AfterPreemption = "resubmit") -> None:
-        self._turns, self._span = turns, span
+    def __init__(
+        self, turns: Turns, span: Span, after_preemption: AfterPreemption = "resubmit", *, is_pinned: bool = False
+    ) -> None:
+        self._turns, self._span, self._is_pinned = turns, span, is_pinned
         self._bases = self._states()
         tracker = Tracker()
         self._begin(tracker)
@@ -100,7 +106,6 @@ class Recording:
         self._fates: list[Fate] = tracker.fates
         self.tasks = len(self._fates)
         self.counts: Counter[str] = tracker.counts
-        self.counts["tasks whose end is not known, which run until the end"] += sum(_is_endless(fate) for fate in self._fates)
         self.recorded = Recorded(
             VERSION,
             __version__,
@@ -168,7 +173,11 @@ class Recording:
                 known.add(turn.partition)
                 seen.add(turn.partition)
             cause, facts = decode_cause(turn.cause), decode_facts(turn.facts)
-            yield turn, tracker.take(turn, cause, facts), is_known and base is not None
+            found = tracker.take(turn, cause, facts)
+            if self._is_pinned and isinstance(found, Kept):
+                placed = {fact.application_id: fact.queue for fact in facts if isinstance(fact, ApplicationAdded)}
+                found.submissions = pinned(found.submissions, placed)
+            yield turn, found, is_known and base is not None
             if ends_partition(cause):
                 known.discard(turn.partition)
 
@@ -194,10 +203,6 @@ def _new_state(turn: RecordedTurn, base: bytes | None, *, was_there: bool) -> Ba
     if found is None or (not was_there and any(isinstance(row, PartitionRow) and row.turns for row in rows)):
         raise UnusableHistoryError(f"the history of partition {turn.partition} does not go back to the begin")
     return found
-
-
-def _is_endless(fate: Fate) -> bool:
-    return not fate.has_ended and fate.run_ns > 0
 
 
 def _usual(delays: Iterable[int | None]) -> float:

@@ -17,6 +17,7 @@ from ykactor.core.records.restore import DamagedStateError
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import S_NS, US_NS
 from ykactor.journal.reading import Reader
+from ykactor.sim.anonymous import Names, anonymised
 from ykactor.sim.recording import Recording, Span, UnusableHistoryError, exact, exact_header
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.cells import time_text
@@ -37,6 +38,7 @@ class Form(Struct, frozen=True):
     """The options for the form of a recording."""
 
     is_exact: bool
+    is_anonymous: bool
     after_preemption: AfterPreemption | None
 
 
@@ -59,6 +61,12 @@ _TIME = "in UTC, as 2026-07-31 or 2026-07-31T09:30:00, or 10m, 2h or 7d ago"
     Form,
     click.option("--exact", "is_exact", is_flag=True, help="Record every turn with what was decided, for ykactor replay."),
     click.option(
+        "--anonymise",
+        "is_anonymous",
+        is_flag=True,
+        help="Replace all names by their ranks, and leave out tags, attributes and texts on which nothing depends.",
+    ),
+    click.option(
         "--after-preemption",
         type=click.Choice(get_args(AfterPreemption)),
         help="What becomes of a task that is preempted, or loses its node, where that is not recorded: it is submitted again"
@@ -75,10 +83,13 @@ def command(directory: Path, from_ns: int | None, to_ns: int | None, form: Form,
     confirmed as late. What could not be carried over like this is counted on standard error.
 
     With --exact it has every turn of the daemon, which ykactor replay runs again and compares; it begins with the states before
-    the time. The daemon may run meanwhile. The file is private: it has the names of users and applications.
+    the time. The daemon may run meanwhile. The file is private: it has the names of users and applications. With --anonymise it
+    has none, and the same decisions: each name is its rank among all names, and applications name the queue in which they were
+    placed.
     """
-    if form.is_exact and form.after_preemption is not None:
-        raise click.UsageError("found --after-preemption with --exact, expected one of them")
+    if form.is_exact and (form.is_anonymous or form.after_preemption is not None):
+        other = "--anonymise" if form.is_anonymous else "--after-preemption"
+        raise click.UsageError(f"found {other} with --exact, expected one of them")
     errors = UnusableHistoryError, HistoryError, UnreadableCauseError, UnreadableRowError, DamagedStateError
     with opened(directory) as reader, exit_codes.ending(*errors), _target(output) as file:
         window = _window(reader, from_ns, to_ns)
@@ -90,8 +101,9 @@ def command(directory: Path, from_ns: int | None, to_ns: int | None, form: Form,
             _write(file, window.span, exact_header(window.span), exact(turns))
             say(f"recorded from {time_text(window.span.from_ns)} to {time_text(window.span.to_ns)}", err=True)
             return
-        recording = Recording(turns, window.span, form.after_preemption or "resubmit")
-        _write(file, window.span, recording.recorded, recording.lines())
+        recording = Recording(turns, window.span, form.after_preemption or "resubmit", is_pinned=form.is_anonymous)
+        lines = anonymised(recording.lines, Names()) if form.is_anonymous else recording.lines()
+        _write(file, window.span, recording.recorded, lines)
     _tell(window.span, recording)
 
 
@@ -99,7 +111,7 @@ def _tell(span: Span, recording: Recording) -> None:
     say(f"recorded from {time_text(span.from_ns)} to {time_text(span.to_ns)}: {recording.tasks} tasks", err=True)
     for what, count in sorted(recording.counts.items()):
         if count:
-            say(f"not carried over: {count} {what}", err=True)
+            say(f"not carried over ({count}): {what}", err=True)
 
 
 @contextmanager

@@ -54,8 +54,8 @@ class Life(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, 
     """The recorded life of a task.
 
     Attributes:
-        run_seconds: how long it ran.
-        censored: it did not end by itself before the end of the recording: it runs at least for ``run_seconds``, and has no end.
+        run_seconds: how long it ran, the last time if it ran several times.
+        censored: it ran at the end of the recording, or not at all: it runs at least for ``run_seconds``, and has no end.
         lost_seconds: of each run that was cut short, the first one first, how long it was.
         confirm_seconds: of each release that the scheduler has started, after how long the resource manager has confirmed it;
             None: not by itself.

@@ -116,6 +116,7 @@ def hours_of(kind: str) -> Text:
 
 # ---- the most important figures
 
+
 def _wait(comparison: Comparison, name: str) -> Line:
     def of(group: Group[Compared]) -> Compared:
         found: Compared = getattr(group.wait_seconds, name)
