@@ -153,4 +153,4 @@ def test_more_is_not_always_better() -> None:
     enough.clear()
     result = search([[part]], attempt, waits)
     assert result == Search([], False, result.tries, "QUOTA: too little")
-    assert list(lines(result, "t1")) == ["No change was found that places it: QUOTA: too little"]
+    assert list(lines(result, "t1")) == ["No change was found that places it; the last that was tried: QUOTA: too little"]

@@ -57,7 +57,7 @@ class Search(Struct, frozen=True, rename="camel"):
         found: at most ``RESULTS_MAX``, the smallest first.
         is_ended: True if it was ended by the number of tries or the time.
         tries: their number.
-        reason: why the ask waits with all that was tried; "" if something was found.
+        reason: why the ask waits with what was tried last; "" if something was found.
     """
 
     found: list[Found]
@@ -79,10 +79,12 @@ class _Tries:
 
     Attributes:
         count: of all. of_one: since ``begin``.
+        reason: why the ask waited in the last one.
     """
 
     def __init__(self, attempt: Attempt) -> None:
         self.count = self.of_one = 0
+        self.reason = ""
         self._attempt = attempt
 
     def begin(self) -> None:
@@ -99,7 +101,9 @@ class _Tries:
             raise EndedError
         self.count += 1
         self.of_one += 1
-        return self._attempt([part.change for part in parts], explains)
+        outcome = self._attempt([part.change for part in parts], explains)
+        self.reason = outcome.reason
+        return outcome
 
     @property
     def are_left(self) -> bool:
@@ -114,7 +118,7 @@ def search(families: Iterable[Family], attempt: Attempt, wait: Callable[[], Foun
         families: as ``candidates.families`` yields them.
         wait: tries at the end whether time alone helps; raises as an attempt.
     """
-    tries, found, is_ended, reason = _Tries(attempt), list[Found](), False, ""
+    tries, found, is_ended = _Tries(attempt), list[Found](), False
     try:
         for family in families:
             for part in family:
@@ -124,14 +128,14 @@ def search(families: Iterable[Family], attempt: Attempt, wait: Callable[[], Foun
                     break
         if not found:
             tries.begin()
-            result, reason = _together(tries)
-            found += [] if result is None else [result]
+            together = _together(tries)
+            found += [] if together is None else [together]
         waited = wait()
         found += [] if waited is None else [waited]
     except EndedError:
         is_ended = True
     found.sort(key=_order)
-    return Search(found[:RESULTS_MAX], is_ended, tries.count, "" if found else reason)
+    return Search(found[:RESULTS_MAX], is_ended, tries.count, "" if found else tries.reason)
 
 
 # ---- one change
@@ -230,18 +234,17 @@ def _sign(part: Part) -> int:
 # ---- several changes
 
 
-def _together(tries: _Tries) -> tuple[Found | None, str]:
+def _together(tries: _Tries) -> Found | None:
     """Changes of what binds, one after the other, until the ask is placed; then those that are needed, each as small as possible.
 
-    Returns:
-        None if this does not help, with the reason.
+    None if this does not help.
     """
     parts, doublings = list[Part](), 0
     outcome = tries(parts, explains=True)
     while not outcome.node_id:
         part = outcome.next_part
         if part is None:
-            return None, outcome.reason
+            return None
         known = next((index for index, each in enumerate(parts) if _is_same(each, part)), None)
         if known is not None and part.step and doublings < DOUBLINGS_MAX:
             parts[known] = _larger(parts[known], part)
@@ -249,9 +252,9 @@ def _together(tries: _Tries) -> tuple[Found | None, str]:
         elif known is None and len(parts) < TOGETHER_MAX:
             parts.append(part)
         else:
-            return None, outcome.reason
+            return None
         outcome = tries(parts, explains=True)
-    return _needed(parts, outcome, tries), ""
+    return _needed(parts, outcome, tries)
 
 
 def _is_same(one: Part, other: Part) -> bool:

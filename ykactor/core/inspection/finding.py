@@ -14,6 +14,7 @@ from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName
 from ykactor.core.values.parts import Steps, in_parts
+from ykactor.core.values.quantities import brief
 
 Kind = Literal["ask", "application", "queue", "node"]
 #: Names that are told when there is none, and the number of names that are compared for it.
@@ -130,11 +131,12 @@ def nearest(name: str, names: Iterable[str]) -> list[str]:
 def nothing(name: str, kind: Kind | None, like: Sequence[str]) -> str:
     """A sentence: there is nothing of this name."""
     what = kind or "application, task, queue or node"
-    return f"there is no {what} {name}" + (f"; the nearest names are {', '.join(like)}" if like else "")
+    near = f"; the nearest names are {', '.join(like)}" if like else ""
+    return f"there is no {what} {brief(name) or 'without a name'}{near}"
 
 
 def several(name: str, found: Sequence[Match]) -> str:
     """A sentence: a name has several meanings."""
     named = "; ".join(match.words for match in found[:NEAREST_MAX])
     more = f"; and {len(found) - NEAREST_MAX} more" if len(found) > NEAREST_MAX else ""
-    return f"{name} may be {named}{more}: name the partition, the kind, or APP/ASK"
+    return f"{brief(name)} may be {named}{more}: name the partition, the kind, or APP/ASK"

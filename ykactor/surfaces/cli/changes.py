@@ -100,10 +100,13 @@ def with_changes(explained: Printout, result: Tried) -> Printout:
 
 def lines(search: Search, key: str) -> Iterator[str]:
     """``1 raise max vcore of root.a 32 -> 34   t1 on n3; 33 does not suffice``."""
-    if search.found:
-        yield "Changes, each tried on a copy of the present state:"
-    else:
-        yield printable(f"No change was found that places it: {search.reason or 'the search was ended'}")
+    limit = f"{SEARCH_S:g} s or {TRIES_MAX} tries"
+    if not search.found:
+        within = f" in {limit}" if search.is_ended else ""
+        last = f"; the last that was tried: {search.reason}" if search.reason else ""
+        yield printable(f"No change was found that places it{within}{last}")
+        return
+    yield "Changes, each tried on a copy of the present state:"
     texts = [", and ".join(map(words, found.changes)) for found in search.found]
     width = max((cell_len(text) for text in texts if cell_len(text) <= _WIDTH // 2), default=0)
     for number, (text, found) in enumerate(zip(texts, search.found, strict=True), 1):
@@ -115,7 +118,7 @@ def lines(search: Search, key: str) -> Iterator[str]:
             yield first
             yield f"      {effect}"
     if search.is_ended:
-        yield f"The search was ended after {SEARCH_S:g} s or {TRIES_MAX} tries: there may be others"
+        yield f"The search was ended after {limit}: there may be others"
 
 
 def words(change: Change) -> str:
