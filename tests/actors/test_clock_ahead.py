@@ -26,6 +26,7 @@ from ykactor.core.messages.submissions import AddApplication, Submission
 from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.core.values.parts import finished
 from ykactor.journal.reading import Reader
+from ykactor.surfaces.admission import submissions as creation_times
 from ykactor.surfaces.admission.access_control import AccessControl
 from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.cli.serve import clock_after, kept_state
@@ -33,7 +34,6 @@ from ykactor.surfaces.cli.state_options import Keeping
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.surfaces.files.recovery import recover
 from ykactor.surfaces.net.systemd import Notifier
-from ykactor.surfaces.sessions import submissions as creation_times
 from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON

@@ -79,7 +79,7 @@ BODY = b"5\r\na: 1\n\r\n0\r\n\r\n"
 )
 async def test_answers_follow_requests(monkeypatch: pytest.MonkeyPatch, sent: bytes, statuses: list[int]) -> None:
     """SE-91, SE-96: in their order, each to its end; where that is unknown, the connection ends."""
-    monkeypatch.setattr("ykactor.surfaces.http.configuration.BODY_S", 0.3)
+    monkeypatch.setattr("ykactor.surfaces.http.body.BODY_S", 0.3)
     async with rest_daemon() as rest:
         answer = await rest.send(sent)
         assert [int(status) for status in re.findall(rb"HTTP/1.1 (\d+) \r\n", answer)] == statuses

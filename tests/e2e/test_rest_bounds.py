@@ -19,7 +19,7 @@ from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import PART_MAX, Steps, paced
 from ykactor.surfaces.admission import slots
 from ykactor.surfaces.files.helper_process import HelperProcessError
-from ykactor.surfaces.http import app, configuration, connections, load, published, replies
+from ykactor.surfaces.http import app, body, configuration, connections, load, published, replies
 from ykactor.surfaces.http.monitoring import count
 from ykactor.surfaces.http.published import Published, ReadBudget
 from ykactor.surfaces.http.readings import applications, partitions, usage
@@ -57,7 +57,7 @@ async def test_who_never_finishes_is_sent_away(monkeypatch: pytest.MonkeyPatch) 
             soon.setattr(connections, "IDLE_S", 0.2)
             assert await rest.send(b"") == b""
             assert await rest.send(GET) == b""
-        monkeypatch.setattr(configuration, "BODY_S", 0.2)
+        monkeypatch.setattr(body, "BODY_S", 0.2)
         post = b"POST /ws/v1/validate-conf HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\npart"
         assert (await rest.send(post)).startswith(b"HTTP/1.1 408")
         assert await is_well(rest)

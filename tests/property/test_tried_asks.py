@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 
 import pytest
 from generate import generate
 from seeds import seeds
 from test_what_if import halves, made, played
+from triedwork import QUEUES, allocation, applications
 
 from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.core.config.model import PartitionConfig
@@ -17,6 +19,7 @@ from ykactor.core.values.ids import PartitionName
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.sim.dry_run import Tried, dry_run
 from ykactor.sim.simulator import Record, run_directly, to_ns
+from ykactor.surfaces.http import trial
 from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.si import messages as si
 
@@ -58,24 +61,6 @@ def test_what_is_told_then_happens(seed: int) -> None:
             assert each.after_seconds is not None
             assert (each.node_id, begin_ns + to_ns(each.after_seconds)) == placed[0]
     assert bases == before
-
-
-QUEUES = """
-partitions:
-  - name: default
-    preemption: {enabled: true}
-    queues:
-      - name: root
-        submitacl: "*"
-        queues:
-          - {name: a, resources: {max: {vcore: 2}}, properties: {preemption.delay: 1s}}
-          - {name: b, resources: {guaranteed: {vcore: 2}}, properties: {preemption.delay: 1s}}
-"""
-POLICY = si.PreemptionPolicy(allow_preempt_self=True, allow_preempt_other=True)
-
-
-def allocation(key: str, application_id: str, cores: int = 1) -> si.Allocation:
-    return si.Allocation(key, application_id, resource_per_alloc={"vcore": cores * 1000}, preemption_policy=POLICY)
 
 
 def tried(*asks: si.Allocation, run_seconds: dict[int, float] | None = None) -> dict[str, Tried]:
@@ -148,5 +133,21 @@ def test_the_law_and_what_is_lost() -> None:
     assert each.work_lost["vcore"] >= 100 * 1000
 
 
-def applications(name: str, queue: str) -> si.ApplicationRequest:
-    return si.ApplicationRequest(new=[si.AddApplicationRequest(name, queue, ugi=si.UserGroupInformation("al"))])
+def test_what_is_hidden_is_counted() -> None:
+    """A limited reader is not told the victims in other queues, what they have used, and what names them (SE-84)."""
+    node = si.NodeInfo("n1", "CREATE", schedulable_resource={"vcore": 2000})
+    messages = [
+        TimedRequest(0, si.NodeRequest(nodes=[node])),
+        TimedRequest(0, applications("old", "root.a")),
+        TimedRequest(0, si.AllocationRequest(allocations=[allocation("o-1", "old"), allocation("o-2", "old")])),
+    ]
+    bases = played(Scenario("w", QUEUES, 100, messages=messages))
+    asks = si.AllocationRequest(allocations=[allocation("x-1", "x"), allocation("x-2", "x", 9)])
+    whole = trial.Trial(100 * 10**9, 60, bases, applications("x", "root.b"), asks, {})
+    limited = trial.Trial(100 * 10**9, 60, bases, applications("x", "root.b"), asks, {}, ("root.b",))
+    (one, other), (seen, seen_other) = (json.loads(trial.answer(each))["asks"] for each in (whole, limited))
+    assert (len(one["preempts"]), one["others"], "law 4" in one["why"], one["workLost"] != {}) == (1, 0, True, True)
+    assert (seen["preempts"], seen["others"], seen["why"], seen["workLost"]) == ([], 1, "", {})
+    assert (seen["outcome"], seen["nodeId"]) == (one["outcome"], one["nodeId"])
+    assert "largest node" in other["reason"]
+    assert "largest node" not in seen_other["reason"]

@@ -10,7 +10,7 @@ from ykactor.core.messages.submissions import AddApplication, RefuseEntry, Remov
 from ykactor.core.placement.users import Users
 from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.parts import finished
-from ykactor.surfaces.sessions.submissions import of_administrator, permitted
+from ykactor.surfaces.admission.submissions import of_administrator, permitted
 from ykactor.wire.si.lengths import TEXT_MAX
 from ykactor.wire.si.protocol_error import ProtocolError
 

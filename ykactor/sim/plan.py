@@ -21,7 +21,19 @@ from ykactor.core.values.parts import finished
 from ykactor.core.values.resources import Resource, add_to
 from ykactor.core.values.times import S_NS
 from ykactor.sim.direct import DirectPartition
-from ykactor.sim.what_if import Difference, Fork, Run, Statuses, Subject, Watcher, differences, run_from, waiting, with_config
+from ykactor.sim.what_if import (
+    Difference,
+    Fork,
+    Run,
+    Statuses,
+    Subject,
+    Watcher,
+    differences,
+    is_for_ever,
+    run_from,
+    waiting,
+    with_config,
+)
 from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.si import messages as si
 
@@ -140,7 +152,7 @@ class _Look(Watcher):
         self.statuses = run.statuses()
         self.partitions = set(run.partitions)
         for name, partition in run.partitions.items():
-            self.never |= {subject: cause.text for subject, cause, is_never in waiting(name, partition) if is_never}
+            self.never |= {subject: cause.text for subject, cause, ask in waiting(name, partition) if is_for_ever(cause, ask)}
             _look_at_queues(self, name, partition)
             _look_at_users(self, name, partition)
 

@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 
 from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.core.config.model import PartitionConfig
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import (
     AllocationRejected,
     ApplicationChanged,
@@ -219,16 +220,19 @@ def run_from(fork: Fork, scenario: Scenario, begin_ns: int, watcher: Watcher | N
     return run
 
 
-def waiting(name: PartitionName, partition: DirectPartition) -> Iterator[tuple[Subject, PendingCause, bool]]:
-    """Each pending ask of a partition with its cause, and whether waiting does not help."""
+def waiting(name: PartitionName, partition: DirectPartition) -> Iterator[tuple[Subject, PendingCause, Ask]]:
+    """Each pending ask of a partition with its cause."""
     causes = PendingCauses(partition.scheduler.state)
     for application in partition.scheduler.state.applications.values():
         for key, (ask, _) in application.asks.items():
-            cause = causes.of_ask(application, key)
-            place = cause.place
-            queue, most, resource = (QueuePath(""), None, "") if place is None else (place.queue_name, place.max, place.resource)
-            is_never = can_never_run(cause.code, queue, most, ask.resource.get(resource, 0))
-            yield Subject(name, application.application_id, key), cause, is_never
+            yield Subject(name, application.application_id, key), causes.of_ask(application, key), ask
+
+
+def is_for_ever(cause: PendingCause, ask: Ask) -> bool:
+    """True if waiting does not help an ask that is pending for this cause."""
+    place = cause.place
+    queue, most, resource = (QueuePath(""), None, "") if place is None else (place.queue_name, place.max, place.resource)
+    return can_never_run(cause.code, queue, most, ask.resource.get(resource, 0))
 
 
 def in_partition(name: str, sentence: str) -> str:

@@ -239,6 +239,7 @@ class Route(Struct, frozen=True):
         other_success: further ones, with the same content.
         media_types: of an answer without a type, if it has a body.
         body: the media type of the body of a request; "" if it has none.
+        asked: the type of the body; None: any text.
     """
 
     path: str
@@ -255,6 +256,7 @@ class Route(Struct, frozen=True):
     other_success: tuple[int, ...] = ()
     media_types: tuple[str, ...] = ()
     body: str = ""
+    asked: Any = None
 
     @property
     def methods(self) -> str:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 
 import trio
 from msgspec import structs
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from ykactor.actors.gateway import ConfigText, ReadGateway
 from ykactor.surfaces.files.config_loader import LOAD_S, is_small, load_config
 from ykactor.surfaces.files.helper_process import HelperProcessError, in_helper_process
 from ykactor.surfaces.http.app import check_sees_all, view_for
+from ykactor.surfaces.http.body import body_of
 from ykactor.surfaces.http.published import Published
 from ykactor.surfaces.http.replies import JSON, Page, reply
 from ykactor.surfaces.net.requests import RefusedError
@@ -25,8 +26,6 @@ from ykactor.wire.rest.configuration import json_of, yaml_of
 from ykactor.wire.si.lengths import CONFIG_MAX, shortened
 
 YAML = "application/x-yaml; charset=UTF-8"
-#: A body must arrive within this time.
-BODY_S = 10
 #: Configurations that are validated or wait for it; one is at a time, because each takes a processor and much memory.
 VALIDATIONS_MAX = 4
 _SOURCE = "body"
@@ -58,7 +57,7 @@ class Configuration:
     async def validate(self, request: Request) -> Response:
         """``/ws/v1/validate-conf``."""
         async with self._place():
-            body = await _body(request)
+            body = await body_of(request, CONFIG_MAX)
             async with self._validating:
                 verdict = await self._verdict(body)
         if view_for(request) is not None:  # it could guess what is in force
@@ -108,23 +107,3 @@ def _other_process() -> Iterator[None]:
         raise RefusedError(503, f"{_READER} took longer than {LOAD_S:g} s, expected less") from None
     except (HelperProcessError, ValueError) as error:  # its output is wrong if another version was installed meanwhile
         raise RefusedError(503, f"{_READER} failed: {shortened(str(error))}") from error
-
-
-async def _body(request: Request) -> bytes:
-    """The body, within limits of size and time. One that is announced to be too large is not asked for."""
-    too_large = RefusedError(413, f"found a body of more than {CONFIG_MAX} bytes", {"Connection": "close"})
-    if int(request.headers.get("content-length", "0")) > CONFIG_MAX:
-        raise too_large
-    body = bytearray()
-    with trio.move_on_after(BODY_S) as receiving:
-        try:
-            async with aclosing(request.stream()) as parts:
-                async for part in parts:
-                    body += part
-                    if len(body) > CONFIG_MAX:
-                        raise too_large
-        except ClientDisconnect:
-            raise RefusedError(400, "found a body without its end") from None
-    if receiving.cancelled_caught:
-        raise RefusedError(408, f"found no whole body within {BODY_S} s", {"Connection": "close"})
-    return bytes(body)

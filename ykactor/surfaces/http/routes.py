@@ -23,11 +23,13 @@ from ykactor.surfaces.http.api import Api
 from ykactor.surfaces.http.app import Endpoint, Route
 from ykactor.surfaces.http.configuration import Configuration
 from ykactor.surfaces.http.debug import Debug, moved
+from ykactor.surfaces.http.dry_run import DryRuns, NewWork
 from ykactor.surfaces.http.events import Events
 from ykactor.surfaces.http.monitoring import Health, History, Metrics
 from ykactor.surfaces.http.published import Published
 from ykactor.surfaces.http.replies import Page, reply
 from ykactor.surfaces.http.session import Login, Websockets
+from ykactor.surfaces.http.trial import DryRun
 from ykactor.surfaces.http.turns import Turns
 from ykactor.surfaces.metrics.scrape import Sources
 from ykactor.wire.rest import events, queues, types, usage
@@ -133,6 +135,17 @@ def _of_daemon(to: Services) -> list[Route]:
             method="POST",
             body="application/yaml",
         ),
+        Route(
+            "/v1/dry-run",
+            to.dry_runs.answer,
+            "The outcome of new work, of which nothing is submitted",
+            DryRun,
+            method="POST",
+            role=Role.RM,
+            refusals=(404, 408, 413),
+            body=_JSON,
+            asked=NewWork,
+        ),
         Route("/ws/v1/stack", partial(moved, "/debug/stack"), "Leads to /debug/stack", success=301),
         Route("/ws/v1/fullstatedump", partial(moved, "/debug/fullstatedump"), "Leads to /debug/fullstatedump", success=301),
         Route("/debug/stack", to.debug.stack, "Where tasks and threads are", media_types=(_TEXT,)),
@@ -173,6 +186,7 @@ class Services:
         self.events = Events(gateway, stopping)
         self.history = History(published)
         self.configuration = Configuration(published)
+        self.dry_runs = DryRuns(gateway)
         self.health = Health(gateway.health)
         self.metrics = Metrics(sources)
         self.websockets = websockets
@@ -205,18 +219,19 @@ async def _openapi(found: dict[str, Any], request: Request) -> Response:
 
 def openapi_document(routes: Iterable[Route]) -> dict[str, Any]:
     """The OpenAPI document, as plain data."""
-    typed = {route.path: route.answer for route in routes if route.answer is not None}
-    schemas, components = msgspec.json.schema_components([*typed.values(), types.Error], ref_template=_REF)
-    of_path = dict(zip(typed, schemas, strict=False))  # the last one is that of errors
+    kinds = [kind for route in routes for kind in (route.answer, route.asked) if kind is not None]
+    schemas, components = msgspec.json.schema_components([*kinds, types.Error], ref_template=_REF)
+    left = iter(schemas)  # the last one is that of errors
+    of_path = {route.path: [None if kind is None else next(left) for kind in (route.answer, route.asked)] for route in routes}
     return {
         "openapi": "3.1.0",
         "info": {"title": "ykactor", "version": __version__, "description": "Apache YuniKorn's REST API, as ykactor serves it."},
-        "paths": {route.path: {route.method.lower(): _operation(route, of_path.get(route.path))} for route in routes},
+        "paths": {route.path: {route.method.lower(): _operation(route, *of_path[route.path])} for route in routes},
         "components": {"schemas": components, "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}}},
     }
 
 
-def _operation(route: Route, schema: dict[str, Any] | None) -> dict[str, Any]:
+def _operation(route: Route, schema: dict[str, Any] | None, asked: dict[str, Any] | None) -> dict[str, Any]:
     plain = {kind: {"schema": {"type": "string"} if kind.startswith("text/") else {}} for kind in route.media_types}
     kinds = plain if schema is None else {_JSON: {"schema": schema}}
     content = {"content": kinds} if kinds else {}
@@ -233,7 +248,7 @@ def _operation(route: Route, schema: dict[str, Any] | None) -> dict[str, Any]:
         "responses": responses,
     }
     if route.body:
-        operation["requestBody"] = {"required": True, "content": {route.body: {"schema": {"type": "string"}}}}
+        operation["requestBody"] = {"required": True, "content": {route.body: {"schema": asked or {"type": "string"}}}}
     if route.role is not None:
         operation["security"] = [{"bearer": []}, {}]  # the second one without an access file
     return operation

@@ -30,11 +30,11 @@ from ykactor.core.values.times import S_NS
 from ykactor.surfaces.admission.audit import REGISTERED, Audit
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.session_limits import InputMemory
+from ykactor.surfaces.admission.submissions import may_all, moved, of_administrator, permitted
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
 from ykactor.surfaces.sessions.connection import Received
 from ykactor.surfaces.sessions.peer import error_response
 from ykactor.surfaces.sessions.pending import Backlog, Pending, Sender, unavailable_when_closed
-from ykactor.surfaces.sessions.submissions import may_all, moved, of_administrator, permitted
 from ykactor.wire.si import acts, requests
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import PART_BYTES, Encoding

@@ -14,11 +14,10 @@ from typing import cast
 import trio
 from msgspec import structs
 
-from ykactor.actors.commands import read_partition
+from ykactor.actors.bases import durable_base
 from ykactor.actors.gateway import Gateway, ReadGateway, turns_of
 from ykactor.actors.turn_stream import Dropped, TurnReader, TurnStream
 from ykactor.core.messages.facts import Audited
-from ykactor.core.records.base import encode_base
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import PART_MAX
 from ykactor.journal.errors import JournalError
@@ -285,14 +284,10 @@ class BasesSession:
         Raises:
             trio.ClosedResourceError, trio.BrokenResourceError: it does not run.
         """
-        feed, inbox = self._gateway.feed, self._gateway.partitions.get(name)
-        if inbox is None:
+        if name not in self._gateway.partitions:
             raise trio.ClosedResourceError
-        base: bytes = await read_partition(inbox, lambda core, state, _: encode_base(core, state))
+        base = await durable_base(self._gateway, name)
         self._queue.bucket.take(len(base))
-        await feed.published(name)
-        if feed.journal is not None:
-            await feed.journal.flushed()
         await _send(self.peer, [encode(Base(name, base))])
 
 

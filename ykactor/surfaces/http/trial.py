@@ -1,0 +1,81 @@
+"""The work of the process that tries new work for ``/v1/dry-run``: copies of partitions, the asks, and what becomes of them.
+
+It is a child of the daemon that may take little: it is nicer, and has a limit of memory.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Mapping
+
+from msgspec import Struct, msgpack
+
+from ykactor.access.view import View
+from ykactor.core.records.base import decode_base, partition_from
+from ykactor.core.turn.scheduler import Cores
+from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.names import ANY
+from ykactor.core.values.parts import finished
+from ykactor.sim.dry_run import EVERYTHING, Tried, dry_run
+from ykactor.wire.rest.codec import encode
+from ykactor.wire.scenario import Scenario, TimedRequest
+from ykactor.wire.si import messages as si
+
+#: The bytes that the process may have, and how much nicer it is than the daemon.
+MEMORY_MAX = 2**30
+NICE = 10
+
+
+class Trial(Struct, frozen=True):
+    """New work, and what it is tried on.
+
+    Attributes:
+        begin_ns: the Unix time at which all of it is sent.
+        seconds: how long it is tried.
+        bases: of the partitions.
+        run_seconds: how long asks run, by their positions.
+        queues: those that a limited reader sees, as of ``View``; None: all.
+    """
+
+    begin_ns: int
+    seconds: float
+    bases: Mapping[PartitionName, bytes]
+    applications: si.ApplicationRequest
+    asks: si.AllocationRequest
+    run_seconds: Mapping[int, float]
+    queues: tuple[str, ...] | None = None
+
+
+class DryRun(Struct, frozen=True, rename="camel"):
+    """The outcome of each ask, in their order.
+
+    Attributes:
+        begin: the Unix time in ns at which they would be sent.
+        seconds: how long they were tried: nothing else arrives, and tasks of which nobody told when they end do not end.
+    """
+
+    begin: int
+    seconds: float
+    asks: list[Tried]
+
+
+def tried(data: bytes) -> bytes:
+    """The answer to a trial, both encoded; for a process of its own."""
+    os.nice(NICE)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
+    return answer(msgpack.decode(data, type=Trial))
+
+
+def answer(trial: Trial) -> bytes:
+    """The answer to a trial."""
+
+    def fork() -> dict[PartitionName, Cores]:
+        return {name: finished(partition_from(decode_base(base))) for name, base in trial.bases.items()}
+
+    asks = TimedRequest(0, trial.asks, run_seconds=dict(trial.run_seconds))
+    scenario = Scenario("", "", trial.seconds, messages=[TimedRequest(0, trial.applications), asks])
+    # Whether asks reserve nodes is for partitions that a configuration adds, and there is none: bases say it themselves.
+    sight = EVERYTHING if trial.queues is None else View(ANY, frozenset(trial.queues))
+    found, _ = dry_run(fork, scenario, trial.begin_ns, sight, reserves=True)
+    return encode(DryRun(trial.begin_ns, trial.seconds, found))
