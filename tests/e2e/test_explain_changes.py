@@ -90,6 +90,7 @@ async def test_what_people_read(tmp_path: Path) -> None:
     ("arguments", "code", "message"),
     [
         (["nobody", "--changes"], exit_codes.FAILED, "there is no application nobody"),
+        (["root.a", "--changes"], exit_codes.FAILED, "root.a is no application and no ask"),
         (["app-1/t9", "--changes"], exit_codes.FAILED, "application app-1 has no task t9 that waits or runs"),
         (["app-1", "--changes", "--partition", "other"], exit_codes.FAILED, "found other, expected one of default"),
         (["app-1", "--changes", "--watch"], exit_codes.USAGE, "found --watch with --changes"),

@@ -223,6 +223,23 @@ async def test_what_is_hidden_is_as_if_it_did_not_exist(hidden: Rest, path: str)
     assert (answer.status, answer.body) == (404, nothing.body)
 
 
+async def test_explanations_for_a_reader_of_queues(hidden: Rest) -> None:
+    """SE-84: queues in view with what is pending there, and only that a queue out of view is short; nothing else is there."""
+    found = (await hidden.ask("/v1/explain/queue/root.ours", **bearer("of-queues"))).content["queue"]
+    assert found["status"]["headroom"]["vcore"] == 8000 - found["status"]["allocated"]["vcore"]
+    assert "share" not in found["status"]
+    assert found["oldest"]["creationTime"] % 10**6 == 0
+    assert found["short"] == {"queueName": "root", "whose": "", "resource": "vcore", "asks": found["pending"]["QUOTA"]}
+    assert [share["user"] for share in found["users"]] == ["alice"]
+    statuses = {"queue/root": 404, "queue/root.theirs": 404, "application/secret": 404, "ask/secret-0": 404, "node/n1": 403}
+    for path, status in statuses.items():
+        answer = await hidden.ask(f"/v1/explain/{path}", **bearer("of-queues"))
+        assert answer.status == status
+        if status == 404:
+            nothing = await hidden.ask(f"/v1/explain/{path}x", **bearer("of-queues"))
+            assert nothing.body.replace(b"x", b"") == answer.body.replace(b"x", b"")
+
+
 @pytest.fixture
 async def hidden() -> AsyncIterator[Rest]:
     async with limited() as rest:

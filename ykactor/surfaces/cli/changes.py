@@ -82,6 +82,8 @@ def _meant(partitions: Mapping[PartitionName, Cores], ask: str, wanted: str) -> 
             raise click.ClickException(several(name, found))
         if found:
             return among[found[0].partition], found[0]._replace(key=key or found[0].key)
+    if any(finished(meanings(name, None, None, core, scheduler.state)) for core, scheduler in among.values()):
+        raise click.ClickException(f"{name} is no application and no ask, of which --changes needs one")
     like = [other for core, _ in among.values() for other in finished(names_like(core, name, "application", None))]
     raise click.ClickException(nothing(name, "application", nearest(name, like)))
 
