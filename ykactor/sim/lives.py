@@ -61,9 +61,9 @@ class Fate(Struct):
     run_ns: int = 0
     has_ended: bool = False
     is_open: bool = False
-    lost_ns: list[int] = field(default_factory=list)
-    confirm_ns: list[int | None] = field(default_factory=list)
-    resubmit_ns: list[int | None] = field(default_factory=list)
+    lost_ns: tuple[int, ...] = ()
+    confirm_ns: tuple[int | None, ...] = ()
+    resubmit_ns: tuple[int | None, ...] = ()
 
     def life(self) -> Life:
         """The same as it is recorded."""
@@ -207,7 +207,7 @@ class Tracker:
                 task.began_ns, task.stop_ns = fact.at_ns, None
             case ReleaseStarted() if fact.node_id is not None and (known := tasks.get(ask_id(fact.ask))) is not None:
                 known.stop_ns, known.stop = fact.at_ns, fact.termination_type
-                self.fates[known.fate].confirm_ns.append(None)
+                self.fates[known.fate].confirm_ns += (None,)
             case Released():
                 self._end(partition, fact)
             case AskRemoved():
@@ -231,11 +231,11 @@ class Tracker:
             return
         fate = self.fates[task.fate]
         if is_handed_back(fact):
-            fate.lost_ns.append(fact.at_ns - task.began_ns)
+            fate.lost_ns += (fact.at_ns - task.began_ns,)
             self._tasks[partition][ask_id(fact.ask)] = _Task(task.fate)
         elif is_lost(fact):
-            fate.lost_ns.append(fact.at_ns - task.began_ns)
-            fate.resubmit_ns.append(None)
+            fate.lost_ns += (fact.at_ns - task.began_ns,)
+            fate.resubmit_ns += (None,)
             lost = self._lost.setdefault((partition, fact.ask.application_id), {})
             lost[fact.ask.allocation_key] = _Lost(again(fact.ask), task.fate, fact.at_ns)
         elif not fate.has_ended:  # at its time: it is longer than that
@@ -357,7 +357,8 @@ class _Sorting:
     def _is_confirmed(self, task: _Task) -> bool:
         """The resource manager has confirmed the release of the task."""
         assert task.stop_ns is not None
-        self._tracker.fates[task.fate].confirm_ns[-1] = self._now_ns - task.stop_ns
+        fate = self._tracker.fates[task.fate]
+        fate.confirm_ns = (*fate.confirm_ns[:-1], self._now_ns - task.stop_ns)
         return True
 
     def _are_ends(self, application_id: ApplicationID, kind: TerminationType) -> bool:
@@ -399,7 +400,8 @@ class _Sorting:
     def _begin(self, ask: Ask, subject: AskID) -> None:
         lost = self._tracker.lost(self._partition, subject)
         if lost is not None and ask == lost.ask and self._is_clear(ask.application_id, subject):
-            self._tracker.fates[lost.fate].resubmit_ns[-1] = self._now_ns - lost.at_ns
+            fate = self._tracker.fates[lost.fate]
+            fate.resubmit_ns = (*fate.resubmit_ns[:-1], self._now_ns - lost.at_ns)
             self.starting[subject] = [lost.fate]
             return
         number = self._tracker.new_fate()

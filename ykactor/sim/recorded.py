@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 from msgspec import Struct, structs
@@ -179,7 +180,7 @@ class Beginning(NamedTuple):
 
     partitions: dict[PartitionName, Cores]
     lives: list[Lives]
-    messages: list[TimedRequest]
+    messages: Iterator[TimedRequest]
 
 
 def beginning(scenario: Scenario) -> Beginning:
@@ -188,13 +189,16 @@ def beginning(scenario: Scenario) -> Beginning:
     Raises:
         UnreadableRowError, DamagedStateError: a state is damaged, or of another version.
     """
-    messages, count = scenario.messages, 0
-    while count < len(messages) and isinstance(messages[count].request, Rows | Lives) and messages[count].at == 0:
-        count += 1
-    first = [message.request for message in messages[:count]]
-    rest = messages[count:]
+    messages = iter(scenario.messages)
+    first: list[Rows | Lives] = []
+    rest: Iterator[TimedRequest] = iter(())
+    for message in messages:
+        if not isinstance(message.request, Rows | Lives) or message.at:
+            rest = chain([message], messages)
+            break
+        first.append(message.request)
     if scenario.config:
-        rest = [each for message in rest if (each := _without_configuration(message)) is not None]
+        rest = filter(None, map(_without_configuration, rest))
     return Beginning(states(first), [each for each in first if isinstance(each, Lives)], rest)
 
 

@@ -79,7 +79,7 @@ def exact_header(span: Span) -> Recorded:
 
 
 class Recording:
-    """A recording for runs with another configuration. Memory: the states at its begin, and 200 bytes for each task.
+    """A recording for runs with another configuration. Memory: the states at its begin, and 300 bytes for each task.
 
     Args:
         turns: may be called several times.

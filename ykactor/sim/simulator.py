@@ -6,8 +6,9 @@ whenever all tasks wait, so a simulated day takes only the time of its decisions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import trio
@@ -333,9 +334,9 @@ def simulate_recording(
     reactions.resume()
     begun(direct.partitions)
     record.is_open = True
-    messages = first.messages
+    messages: Iterable[TimedRequest] = first.messages
     if scenario.config:
-        messages = [TimedRequest(0, si.UpdateConfigurationRequest(config=scenario.config)), *messages]
+        messages = chain([TimedRequest(0, si.UpdateConfigurationRequest(config=scenario.config))], messages)
     until_ns = max(1, to_ns(scenario.until))
     played = structs.replace(scenario, messages=messages)
     end_ns = run_directly(played, direct, record, begin_ns, lambda at_ns: progress((at_ns - begin_ns) / until_ns))

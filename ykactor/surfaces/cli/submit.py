@@ -241,7 +241,7 @@ class _Play:
 
     async def run(self, url: str, login: LoginOptions, rm_id: str) -> None:
         """Returns when all requests are sent and answered and the scenario's ``until`` has passed, or on SIGINT or SIGTERM."""
-        skipped_count = len(self._scenario.messages) - len(self._messages)
+        skipped_count = len(list(self._scenario.messages)) - len(self._messages)
         if skipped_count:
             say(f"not sent without --with-config: {plural(skipped_count, 'UpdateConfigurationRequest')}", err=True)
         async with trio.open_nursery() as nursery:

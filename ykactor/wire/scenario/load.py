@@ -7,7 +7,8 @@ the text is composed as YAML, which JSON is, but for rare escapes.
 """
 
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +176,7 @@ def load(path: str | Path, config_file: Path | None = None, *, recordings: bool 
     try:
         found = _parts(Path(path), reader.mistakes)
         header = reader.header(next(found, Part({}, Document({}, "", 1))))
-        messages = [] if reader.refuses else list(reader.messages(found))
+        messages: Iterable[TimedRequest] = _messages(Path(path), reader, found)
     except ConfigError as error:  # not YAML
         reader.mistakes.found = error.mistakes
     if reader.mistakes.found:
@@ -274,7 +275,7 @@ class _Reader:
         #: It is a recording that is not read, so its lines say nothing.
         self.refuses = False
         #: Of a recording: its part of the header, its turns so far, and its last line and its number.
-        self._recorded: Recorded | None = None
+        self.recorded: Recorded | None = None
         self._turns = 0
         self._last: tuple[int, object] = (1, None)
 
@@ -285,7 +286,7 @@ class _Reader:
         is_recording = isinstance(part.tree, dict) and "recorded" in part.tree
         found = self._converted(part, part.tree, RecordedHeader if is_recording else Header)
         if isinstance(found, RecordedHeader):
-            self._recorded = found.recorded
+            self.recorded = found.recorded
             if found.recorded.version > VERSION:
                 text = f"found {found.recorded.version}, of a newer ykactor, expected at most {VERSION}"
                 part.note(self.mistakes, Found(("recorded", "version"), text))
@@ -310,7 +311,7 @@ class _Reader:
 
     def count(self, part: Part | None) -> None:
         """Note a line of a recording, and a mistake if it is one after the last."""
-        if part is None or self._recorded is None:
+        if part is None or self.recorded is None:
             return
         if isinstance(self._last[1], End):
             part.note(self.mistakes, Found((), "found a line after the last, which is of the type End"))
@@ -321,7 +322,7 @@ class _Reader:
         """Note a mistake if the recording does not end with its last line, or lacks turns."""
         number, last = self._last
         text = ""
-        if self._recorded is None or self.mistakes.found:
+        if self.recorded is None or self.mistakes.found:
             return
         if not isinstance(last, End):
             text = "found the end of the file, expected a line of the type End: the recording is cut off"
@@ -332,16 +333,16 @@ class _Reader:
 
     def _of_recording(self, part: Part, line: Line) -> tuple[float | None, TimedRequest | None]:
         """The message of a line of a recording, and its second; None for the last line, and with a mistake."""
-        if self._recorded is None:
+        if self.recorded is None:
             part.note(self.mistakes, Found((), "found a line of a recording, expected recorded in the first line"))
-        if self._recorded is None or isinstance(line, End):
+        if self.recorded is None or isinstance(line, End):
             return None, None
         try:
             request = turn_of(line) if isinstance(line, TurnLine) else line
         except UnreadableLineError as error:
             part.note(self.mistakes, Found((), str(error)))
             return None, None
-        at = seconds(line.at_ns - self._recorded.begin_ns)
+        at = seconds(line.at_ns - self.recorded.begin_ns)
         return at, TimedRequest(at, request)
 
     def messages(self, parts: Iterator[Part | None]) -> Iterator[TimedRequest]:
@@ -388,6 +389,30 @@ class _Reader:
 
     def _converted(self, part: Part, tree: object, kind: Any) -> Any:
         return converted(part, tree, kind, self.mistakes)
+
+
+def _messages(path: Path, reader: _Reader, found: Iterator[Part | None]) -> Iterable[TimedRequest]:
+    """The messages of a scenario; those of a recording, which may be long, are only checked, and read when they are needed."""
+    if reader.recorded is None:
+        return list(reader.messages(found))
+    if not reader.refuses:
+        deque(reader.messages(found), maxlen=0)
+    return _RecordedMessages(path)
+
+
+class _RecordedMessages:
+    """The messages of a recording in which no mistake was found. Raises:  ScenarioError if it was changed since then; OSError."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __iter__(self) -> Iterator[TimedRequest]:
+        reader = _Reader(str(self._path), recordings=True)
+        found = _parts(self._path, reader.mistakes)
+        reader.header(next(found, None))
+        yield from reader.messages(found)
+        if reader.mistakes.found:
+            raise ScenarioError(reader.mistakes.found)
 
 
 def converted(part: Part, tree: object, kind: Any, mistakes: Mistakes) -> Any:

@@ -1,5 +1,6 @@
 """A scenario, how it is written to a file, and the JSON schema of such files for editors."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -60,8 +61,8 @@ class Scenario(msgspec.Struct, frozen=True):
     until: float
     #: True if simulate and submit confirm releases that the scheduler starts.
     confirm_releases: bool = True
-    #: In the order of their ``at``.
-    messages: list[TimedRequest] = []
+    #: In the order of their ``at``. Those of a recording are read from its file with each iteration.
+    messages: Iterable[TimedRequest] = []
     #: The queue file that ``config`` was read from; empty if the text is in the scenario.
     config_file: str = ""
     #: True if its resource manager is told why its asks wait (AP-146).

@@ -35,7 +35,7 @@ class _Suspect(Struct, frozen=True):
 
 def unit_warnings(file: Path, scenario: Scenario) -> list[str]:
     """One sentence for each bare number that is probably in cores, at most ``WARNINGS_MAX``, and how many more there are."""
-    suspects = list(_suspects(scenario))
+    suspects = [] if scenario.recorded is not None else list(_suspects(scenario))  # a recording has quantities in base units
     if not suspects:
         return []
     warned = Mistakes(str(file))
