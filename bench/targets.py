@@ -97,6 +97,10 @@ _TARGETS: dict[tuple[str, str], Target] = {
     ("kubernetes-answers", "ratio"): Target(2.0, always=True),
     ("kubernetes-takeover", "ratio"): Target(1.3, always=True),
     ("kubernetes-stalled", "grown_mib"): Target(20.0, always=True),
+    ("compare-days", "both_s"): Target(20.0),
+    ("compare-days", "each_mib"): Target(200.0),
+    ("compare-year", "both_s"): Target(90.0),
+    ("compare-year", "each_mib"): Target(200.0),
     ("memory", "running_mib"): Target(280.0),
     ("memory", "waiting_mib"): Target(100.0),
 }

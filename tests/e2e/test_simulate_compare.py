@@ -66,8 +66,8 @@ def test_two_configurations(run_here, scenario, base, tmp_path):
     lines = output.splitlines()
     assert lines[0] == f"day: {base} (base) and {scenario}: config (other)"
     (p95,) = (line.split() for line in lines if line.startswith("wait p95"))
-    assert p95[2:9] == ["70s", "70s", "0", "user", "bob", "+40s", "-"]
-    assert p95[9] == "QUOTA"
+    assert p95[2:8] == ["70s", "70s", "0", "root.b", "+40s", "-"]
+    assert p95[8] == "QUOTA"
     assert any(line.startswith("debt root.") for line in lines)
     assert any(line.startswith("By queue") for line in lines)
     assert any("applications wait longer" in line for line in lines)

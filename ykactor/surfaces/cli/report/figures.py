@@ -54,7 +54,7 @@ class Line(Struct, frozen=True):
         told = {name: figure for name, figure in changes.items() if figure.distinguishable is not False}
         if not told:
             return ""
-        name = max(told, key=lambda name: ((told[name].change or 0) * sign, name))
+        name = max(told, key=lambda name: (told[name].change or 0) * sign)  # of equal ones the first: a queue
         return f"{name} {change_text(told[name], self.text)}"
 
 
