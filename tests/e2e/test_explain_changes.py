@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from ykactor.client.resource_manager import ResourceManager
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.sim.candidates import Part
 from ykactor.sim.changes import AddNode, Change, DropTerm, EndHold, Free, Prioritise, Raise, Resize, Undrain, Wait
-from ykactor.sim.smallest import Found, Outcome, Search, search
+from ykactor.sim.smallest import EndedError, Found, Outcome, Search, search
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.changes import lines, words
 from ykactor.wire.si import messages as si
@@ -155,3 +155,19 @@ def test_more_is_not_always_better() -> None:
     result = search([[part]], attempt, waits)
     assert result == Search([], False, result.tries, "QUOTA: too little")
     assert list(lines(result, "t1")) == ["No change was found that places it; the last that was tried: QUOTA: too little"]
+
+
+def test_what_suffices_is_told_although_the_search_is_ended() -> None:
+    """An amount that was found to suffice is what is needed at most, if no smaller one could be tried any more."""
+    part = Part(Raise(QueuePath("root.a"), "", "gpu", 4, 6), 1, 100)
+
+    def attempt(changes: Sequence[Change], _: bool) -> Outcome:
+        (change,) = changes
+        assert isinstance(change, Raise)
+        if change.after == 7:
+            raise EndedError
+        return Outcome("n1" if change.after >= 8 else "")
+
+    result = search([[part]], attempt, waits)
+    assert (result.found, result.is_ended) == ([Found([part.at(8).change], "n1", 0, is_least=False)], True)
+    assert "t1 on n1; at most this is needed" in list(lines(result, "t1"))[1]

@@ -65,6 +65,7 @@ class World:
                 queue["maxapplications"] = self.rng.randint(1, 2)
             if self.rng.random() < 0.3 and "limits" not in above:
                 users = self.rng.choice((["bob"], ["*"]))
+                self.limited_user = users[0]
                 limit = {"limit": "", "users": users, "maxresources": {"vcore": self.rng.randint(1, min(most, 6))}}
                 queue["limits"] = [limit]
             by_path[path] = queue
@@ -238,7 +239,7 @@ def single_amounts(world: World, ask_id: AskID) -> Iterator[tuple[str, list[Chan
     """All changes of one amount that could be made, the smallest first, by what they change."""
     situation = Situation(world.twin(ask_id).partition, ask_id)
     for place in situation.places:
-        whose = str(place.whose) if isinstance(place, Tracker) else ""
+        whose = f"user {world.limited_user}" if isinstance(place, Tracker) else ""
         if not situation.is_cluster(place):
             before = (place.max or {}).get("vcore")
             if before is not None:

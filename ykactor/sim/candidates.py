@@ -11,6 +11,8 @@ from itertools import combinations, islice
 
 from msgspec import Struct, structs
 
+from ykactor.core.config.access import PrincipalKind
+from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.acts import Hold
 from ykactor.core.messages.asks import REQUIRED_NODE_TAGS, Ask, AskID, Shape, shape_of
 from ykactor.core.messages.kinds import PendingCode
@@ -185,7 +187,7 @@ def _raise(found: Situation, place: Place, resource: str) -> Family:
     """The raise of an amount, or of running applications with "", to what the ask needs there; none if that is not possible."""
     queue = found.state.tree.nodes[place.path]
     is_dynamic = not queue.config.managed  # it has no limits of users and groups
-    whose = str(place.whose) if isinstance(place, Tracker) else ""
+    whose = _entry(queue.config, place) if isinstance(place, Tracker) else ""
     if not resource:
         used, before = place.slots_used(), place.max_applications
         return [Part(Raise(place.path, whose, "", before, used + 1, is_dynamic), 1, QUANTITY_MAX)]
@@ -196,6 +198,13 @@ def _raise(found: Situation, place: Place, resource: str) -> Family:
     if after > QUANTITY_MAX:
         return []
     return [Part(Raise(place.path, whose, resource, before, after, is_dynamic), step, QUANTITY_MAX)]
+
+
+def _entry(config: QueueConfig, tracker: Tracker) -> str:
+    """The name of a limit in the queue file: that of the user or group, or ``*``."""
+    kind, name = tracker.whose
+    named = (limit.users if kind is PrincipalKind.USER else limit.groups for limit in config.limits)
+    return f"{kind} {name if any(name in names for names in named) else '*'}"
 
 
 def _step(resource: str, amounts: Iterable[int]) -> int:

@@ -36,7 +36,7 @@ class Raise(Struct, frozen=True, tag=True, rename="camel"):
     """More of a ``max``, of the limit of a user or group, or of running applications.
 
     Attributes:
-        whose: ``user bob`` or ``group dev``; "" for the queue itself.
+        whose: ``user bob`` or ``group dev``, ``*`` as the queue file names it; "" for the queue itself.
         resource: "" for running applications.
         before, after: base units, or running applications.
         is_dynamic: True if the queue is not in the queue file: its quota comes with applications (QU-107).

@@ -123,13 +123,11 @@ def search(families: Iterable[Family], attempt: Attempt, wait: Callable[[], Foun
         for family in families:
             for part in family:
                 tries.begin()
-                if (result := _alone(part, tries)) is not None:
-                    found.append(result)
+                if _alone(part, tries, found):
                     break
         if not found:
             tries.begin()
-            together = _together(tries)
-            found += [] if together is None else [together]
+            _together(tries, found)
         waited = wait()
         found += [] if waited is None else [waited]
     except EndedError:
@@ -141,18 +139,19 @@ def search(families: Iterable[Family], attempt: Attempt, wait: Callable[[], Foun
 # ---- one change
 
 
-def _alone(part: Part, tries: _Tries) -> Found | None:
-    """A change that suffices alone, with the smallest amount; None if it does not suffice."""
+def _alone(part: Part, tries: _Tries, found: list[Found]) -> bool:
+    """Add a change that suffices alone, with the smallest amount; False if it does not suffice."""
     reached = _reached(part, tries) if part.step else _tried(part, tries)
     if reached is None:
-        return None
+        return False
     part, outcome, failed = reached
-    if not part.step:
-        return Found([part.change], outcome.node_id, outcome.at_ns)
-    part, outcome, least = _least(part, outcome, failed, tries)
-    smaller = _smaller(part) if least else None
-    too_little = None if smaller is None else _amounts(smaller)[1]
-    return Found([part.change], outcome.node_id, outcome.at_ns, least, too_little)
+    found.append(Found([part.change], outcome.node_id, outcome.at_ns, is_least=not part.step))
+    if part.step:  # the search may be ended meanwhile
+        part, outcome, least = _least(part, outcome, failed, tries)
+        smaller = _smaller(part) if least else None
+        too_little = None if smaller is None else _amounts(smaller)[1]
+        found[-1] = Found([part.change], outcome.node_id, outcome.at_ns, least, too_little)
+    return True
 
 
 def _tried(part: Part, tries: _Tries) -> tuple[Part, Outcome, int] | None:
@@ -234,17 +233,16 @@ def _sign(part: Part) -> int:
 # ---- several changes
 
 
-def _together(tries: _Tries) -> Found | None:
-    """Changes of what binds, one after the other, until the ask is placed; then those that are needed, each as small as possible.
-
-    None if this does not help.
+def _together(tries: _Tries, found: list[Found]) -> None:
+    """Make changes of what binds, one after the other, until the ask is placed; then add those that are needed, each as small as
+    possible.
     """
     parts, doublings = list[Part](), 0
     outcome = tries(parts, explains=True)
     while not outcome.node_id:
         part = outcome.next_part
         if part is None:
-            return None
+            return
         known = next((index for index, each in enumerate(parts) if _is_same(each, part)), None)
         if known is not None and part.step and doublings < DOUBLINGS_MAX:
             parts[known] = _larger(parts[known], part)
@@ -252,9 +250,10 @@ def _together(tries: _Tries) -> Found | None:
         elif known is None and len(parts) < TOGETHER_MAX:
             parts.append(part)
         else:
-            return None
+            return
         outcome = tries(parts, explains=True)
-    return _needed(parts, outcome, tries)
+    found.append(Found([part.change for part in parts], outcome.node_id, outcome.at_ns, is_least=False))
+    found[-1] = _needed(parts, outcome, tries)
 
 
 def _is_same(one: Part, other: Part) -> bool:
