@@ -29,6 +29,7 @@ class Event(msgspec.Struct, frozen=True):
     queue_name: str = ""
     message: str = ""
     preemption: None = None
+    waited: None = None
 
 
 class Counted:

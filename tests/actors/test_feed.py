@@ -31,6 +31,7 @@ class Event(msgspec.Struct, frozen=True):
     queue_name: str = ""
     message: str = ""
     preemption: None = None
+    waited: None = None
 
 
 def render(fact, partition, first_sequence):

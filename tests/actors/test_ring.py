@@ -19,6 +19,7 @@ class Event(NamedTuple):
     queue_name: str = ""
     message: str = ""
     preemption: None = None
+    waited: None = None
 
 
 def encode(events):

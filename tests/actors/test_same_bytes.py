@@ -15,6 +15,8 @@ from seeds import IS_NIGHT, seeds
 from simulated import simulate, simulate_with_actors
 
 from ykactor.actors.partition import CYCLE_BUDGET
+from ykactor.core.messages.asks import ask_id
+from ykactor.core.messages.facts import Allocated, AskRemoved
 from ykactor.core.messages.planned import Budget
 from ykactor.wire import scenario
 from ykactor.wire.decision_log import decision_log
@@ -44,8 +46,14 @@ def assert_same_bytes(story, budget=CYCLE_BUDGET):
         trio._core._run._r.seed(order)
         outcome = simulate_with_actors(story, budget=budget)
         assert decision_log(outcome.facts) == log, f"task order {order}"
+        assert waits_of(outcome.facts) == waits_of(expected.facts), f"task order {order}"
         assert (outcome.final, outcome.waiting, outcome.refused) == (expected.final, expected.waiting, expected.refused)
     return log
+
+
+def waits_of(facts):
+    """AP-154: what each ask waited for that waits no more."""
+    return [(ask_id(fact.ask), fact.waited) for fact in facts if isinstance(fact, Allocated | AskRemoved)]
 
 
 @pytest.mark.parametrize("number", seeds(40))

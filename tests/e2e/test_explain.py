@@ -6,18 +6,20 @@ import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from daemon import run_command
+from daemon import real_daemon, run_command
 from daemonhere import daemon_here
 from msgspec import UNSET
 from restdaemon import application, asks, rest_daemon
 
-from ykactor.client import Refused, RequestRefused, connect, explain
+from ykactor.client import Refused, RequestRefused, connect, explain, follow
 from ykactor.core.inspection.explanation import AheadStatus, AskExplanation, LevelStatus
 from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.events import event_line
 from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.cli.views.explain import explained
 from ykactor.wire.si import messages as si
@@ -268,3 +270,40 @@ def test_what_people_read() -> None:
 def test_the_help() -> None:
     """The command is listed with the other readings."""
     assert "explain" in CliRunner().invoke(main, ["--help"]).output
+
+
+async def test_what_an_ask_waits_for_survives_kill_9(tmp_path: Path) -> None:
+    """AP-154: since when it is short and what it has waited for are as before, and the event of its placement has it all."""
+    config = tmp_path / "queues.yaml"
+    config.write_text(QUEUES)
+    arguments = ("--config", config, "--state-dir", tmp_path / "state")
+    async with real_daemon(*arguments) as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await rm.request(si.NodeRequest(nodes=[si.NodeInfo("n1", "CREATE", schedulable_resource=cores(4))]))
+            bob = si.UserGroupInformation("bob")
+            await rm.request(si.ApplicationRequest(new=[si.AddApplicationRequest("app", "root.a", ugi=bob)]))
+            tasks = [si.Allocation(f"t{number}", "app", resource_per_alloc=cores(1)) for number in range(3)]
+            await rm.request(si.AllocationRequest(allocations=tasks))
+        before = await the_ask(daemon.url)
+        daemon.process.kill()
+    async with real_daemon(*arguments) as daemon:
+        after = await the_ask(daemon.url)
+        assert [level.since for level in after.levels] == [level.since for level in before.levels]
+        assert (after.waited.get("NEXT"), after.creation_time) == (before.waited.get("NEXT"), before.creation_time)
+        assert after.waited["LIMIT"] - before.waited["LIMIT"] == after.time - before.time
+        async with follow(daemon.url, from_="snapshot") as events:
+            config.write_text(QUEUES.replace("maxresources: {vcore: 2}", "maxresources: {vcore: 3}"))
+            async for placed in events:
+                if isinstance(placed, si.EventRecord) and placed.waited:
+                    break
+        assert isinstance(placed, si.EventRecord)
+        assert (placed.reference_id, placed.event_change_detail) == ("t2", "APP_ALLOC")
+        assert placed.timestamp_nano - sum((placed.waited or {}).values()) == before.time - sum(before.waited.values())
+        assert re.search(r"t2 .* waited [\d.ms]+: LIMIT ", event_line(placed))
+
+
+async def the_ask(url: str) -> AskExplanation:
+    """The explanation of the only ask."""
+    found = (await explain(url, "app")).ask
+    assert found is not None
+    return found

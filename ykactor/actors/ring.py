@@ -1,7 +1,7 @@
 """The newest events, numbered without gaps, and which of them are durable."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from itertools import accumulate
 from typing import Any, Protocol
 
@@ -32,6 +32,12 @@ class EventRecordLike(Protocol):
     def message(self) -> str: ...
     @property
     def preemption(self) -> Struct | None: ...
+    @property
+    def waited(self) -> Sized | None: ...
+
+
+#: A code with its time.
+_CODE_BYTES = 24
 
 
 def sizes_of(events: Iterable[EventRecordLike]) -> list[int]:
@@ -41,6 +47,7 @@ def sizes_of(events: Iterable[EventRecordLike]) -> list[int]:
         + len(event.object_id)
         + len(event.reference_id)
         + (0 if event.preemption is None else len(msgpack.encode(event.preemption)))
+        + (0 if event.waited is None else _CODE_BYTES * len(event.waited))
         for event in events
     ]
 

@@ -65,6 +65,13 @@ def exact_age(ns: int) -> str:
     return f"{max(0, ns) / 1e9:.2f}s" if ns < _EXACT_NS else age(ns // 10**9)
 
 
+def waited(by_code: Mapping[str, int]) -> str:
+    """The time that something waited, and for what, from nanoseconds: ``waited 41s: QUOTA 26s, NODES 12s, NEXT 3s``."""
+    parts = sorted(((ns, code) for code, ns in by_code.items() if ns), key=lambda part: (-part[0], part[1]))
+    whole = f"waited {exact_age(sum(by_code.values()))}"
+    return f"{whole}: {', '.join(f'{code} {exact_age(ns)}' for ns, code in parts)}" if parts else whole
+
+
 def in_order(resource: Mapping[str, int]) -> list[tuple[str, int]]:
     """The types in the order of events: vcore, memory, then the others by name."""
     first = ("vcore", "memory")

@@ -20,7 +20,7 @@ from ykactor.core.values.printable import printable
 from ykactor.core.values.quantities import quantity_text
 from ykactor.core.values.words import plural
 from ykactor.surfaces.cli import cells
-from ykactor.surfaces.cli.cells import detail_text, time_text
+from ykactor.surfaces.cli.cells import detail_text, time_text, waited
 from ykactor.surfaces.cli.options import grouped, since_option, text_or_json
 from ykactor.surfaces.cli.terminal import on_one_line, say, write
 from ykactor.surfaces.cli.urls import DAEMON_URL, Destination, daemon_options
@@ -127,7 +127,7 @@ def event_line(event: si.EventRecord) -> str:
     """Aligned columns; long names shift the columns after them, nothing is cut."""
     resource = ", ".join(f"{name} {quantity_text(name, value)}" for name, value in (event.resource or {}).items())
     detail = detail_text(event.event_change_detail)
-    text = "; ".join(event.message.splitlines())
+    text = "; ".join(event.message.splitlines()) or ("" if event.waited is None else waited(event.waited))
     where = "" if event.partition == "default" else f"[{event.partition}] "
     return (
         f"{time_text(event.timestamp_nano)} {event.sequence:8} {event.type:9} {event.event_change_type:6} {detail:19} "

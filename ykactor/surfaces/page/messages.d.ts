@@ -227,6 +227,7 @@ export interface EventRecord {
     queueName?: string;
     resource?: Record<string, number> | null;
     preemption?: Preemption | null;
+    waited?: Record<string, number> | null;
 }
 
 export interface Preemption {

@@ -7,8 +7,8 @@ make the records directly, without the intermediate ``_Event``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, cast
 
 from ykactor.core.config.access import PrincipalKind
 from ykactor.core.messages import facts
@@ -80,15 +80,22 @@ def events(fact: facts.Fact, partition: str, first_sequence: int) -> list[si.Eve
 
 # ---- asks and allocations
 
-_AskFact = facts.AskAdded | facts.AskRemoved | facts.Allocated | facts.Released
 
-
-def _of_application(fact: _AskFact, partition: str, sequence: int, change: str, detail: str) -> si.EventRecord:
+def _of_application(
+    fact: facts.AskAdded | facts.Released, partition: str, sequence: int, change: str, detail: str
+) -> si.EventRecord:
     """About one ask or allocation of an application."""
     ask, key = fact.ask, fact.ask.allocation_key
     return si.EventRecord(
         sequence, "APP", ask.application_id, change, detail, fact.at_ns, key, "", partition, fact.queue, ask.resource
     )
+
+
+def _of_wait(fact: facts.AskRemoved | facts.Allocated, partition: str, sequence: int, change: str, detail: str) -> si.EventRecord:
+    """About an ask that may have waited until now."""
+    ask, waited = fact.ask, cast("Mapping[str, int] | None", fact.waited)
+    name, key, at_ns, queue, resource = ask.application_id, ask.allocation_key, fact.at_ns, fact.queue, ask.resource
+    return si.EventRecord(sequence, "APP", name, change, detail, at_ns, key, "", partition, queue, resource, None, waited)
 
 
 def _of_node(fact: facts.Allocated | facts.NodeUseChanged, partition: str, sequence: int, change: str) -> si.EventRecord:
@@ -124,17 +131,18 @@ def _ask_added(fact: facts.AskAdded, partition: str, first: int) -> list[si.Even
 
 
 def _ask_removed(fact: facts.AskRemoved, partition: str, first: int) -> list[si.EventRecord]:
-    return [_of_application(fact, partition, first, "REMOVE", "REQUEST_TIMEOUT" if fact.timed_out else "REQUEST_CANCEL")]
+    detail = "REQUEST_TIMEOUT" if fact.timed_out else "REQUEST_CANCEL"
+    return [_of_wait(fact, partition, first, "REMOVE", detail)]
 
 
 def _allocated(fact: facts.Allocated, partition: str, first: int) -> list[si.EventRecord]:
     """All records of a placement; without ``charged_to``, facts before it have reported node and user."""
     charged_to = fact.charged_to
     if charged_to is None:
-        return [_of_application(fact, partition, first, "ADD", "APP_ALLOC")]
+        return [_of_wait(fact, partition, first, "ADD", "APP_ALLOC")]
     used = _of_charged(fact, partition, first + 1, charged_to, ("ADD", fact.ask.resource))
     last = first + 1 + len(used)
-    return [_of_node(fact, partition, first, "ADD"), *used, _of_application(fact, partition, last, "ADD", "APP_ALLOC")]
+    return [_of_node(fact, partition, first, "ADD"), *used, _of_wait(fact, partition, last, "ADD", "APP_ALLOC")]
 
 
 def _released(fact: facts.Released, partition: str, first: int) -> list[si.EventRecord]:

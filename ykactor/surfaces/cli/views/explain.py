@@ -108,20 +108,13 @@ def _lines(found: AskExplanation) -> Iterator[str]:
         yield printable(_nodes(found.nodes))
     if found.ahead:
         yield printable(f"ahead: {_ahead(found)}")
-    yield printable(_waited(found.waited))
+    yield printable(cells.waited(found.waited))
 
 
 def _nodes(nodes: dict[str, int]) -> str:
     """``8 nodes: 5 too little vcore free, 2 drained, 1 has room``."""
     counts = ", ".join(f"{count} {reason}" for reason, count in sorted(nodes.items(), key=lambda item: (-item[1], item[0])))
     return f"{plural(sum(nodes.values()), 'node')}: {counts}" if counts else "0 nodes"
-
-
-def _waited(waited: dict[str, int]) -> str:
-    """``waited 41s: QUOTA 26s, NODES 12s, NEXT 3s``."""
-    parts = sorted(((ns, code) for code, ns in waited.items() if ns), key=lambda part: (-part[0], part[1]))
-    whole = f"waited {cells.exact_age(sum(waited.values()))}"
-    return f"{whole}: {', '.join(f'{code} {cells.exact_age(ns)}' for ns, code in parts)}" if parts else whole
 
 
 def _ahead(found: AskExplanation) -> str:

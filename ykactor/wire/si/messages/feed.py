@@ -51,7 +51,8 @@ class Preemption(Part, frozen=True):
 class EventRecord(Part, frozen=True):
     """One event of the feed; ``event_change_type`` and ``event_change_detail`` are the SI's names.
 
-    ``preemption`` is set if the event is about an ask for which victims are preempted.
+    ``preemption`` is set if the event is about an ask for which victims are preempted, ``waited`` if it is about one that
+    waits no more and was short of something: for how many nanoseconds of what (AP-154).
     """
 
     sequence: int
@@ -66,6 +67,7 @@ class EventRecord(Part, frozen=True):
     queue_name: str = ""
     resource: Mapping[str, int] | None = None
     preemption: Preemption | None = None
+    waited: Mapping[str, int] | None = None
 
 
 # ---- from followers
