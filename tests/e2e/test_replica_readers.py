@@ -16,7 +16,6 @@ from daemon import RunningDaemon, application, asks, new_token, node, real_daemo
 from replicas import ask, running_replica, until_equal
 from trio_websocket import WebSocketRequest, serve_websocket
 
-import ykactor
 from ykactor.client import Follower, RequestRefused, connect, follow, operate
 from ykactor.client.connection import open_connection
 from ykactor.client.errors import Refused
@@ -24,6 +23,7 @@ from ykactor.client.resource_manager import ResourceManager
 from ykactor.core.messages.states import PartitionState
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.cli import exit_codes
+from ykactor.wire.build import BUILD
 from ykactor.wire.seals import Seal
 from ykactor.wire.si import messages as si
 from ykactor.wire.turns import Configuration, Hello, Past, Process, encode, packed
@@ -353,7 +353,7 @@ async def test_no_answer_before_there_is_a_copy() -> None:
     async def greet(request: WebSocketRequest) -> None:
         connection = await request.accept(subprotocol=request.proposed_subprotocols[0])
         process = Process({PartitionName("default"): (PartitionState.ACTIVE, 1)}, None, [])
-        told = [Hello(ykactor.__version__, [("1-aa", 1)], 1, 1), Past(1, []), process, Configuration("", "sum")]
+        told = [Hello(BUILD, [("1-aa", 1)], 1, 1), Past(1, []), process, Configuration("", "sum")]
         await connection.send_message(Seal().close(packed([*map(encode, told)])))
         await trio.sleep_forever()
 
@@ -384,7 +384,7 @@ async def test_a_connection_that_is_lost_before_the_daemon_has_told_everything()
         connections += 1
         connection, seal = await request.accept(subprotocol=request.proposed_subprotocols[0]), Seal()
         process = Process({PartitionName("default"): (PartitionState.ACTIVE, 1)}, None, [])
-        await connection.send_message(seal.close(packed([encode(Hello(ykactor.__version__, [("1-aa", 1)], 1, 1))])))
+        await connection.send_message(seal.close(packed([encode(Hello(BUILD, [("1-aa", 1)], 1, 1))])))
         await connection.get_message()
         if connections < 3:
             await connection.aclose()
