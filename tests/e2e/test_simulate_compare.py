@@ -120,6 +120,7 @@ def test_a_process_decides_as_this_one(run_here, base, tmp_path):
         (["--html", "{tmp}/c.json"], 2, "--html needs --compare BASE.yaml"),
         (["--compare", "{base}", "--html", "{tmp}/c.json", "--json", "{tmp}/c.json"], 2, "expected two files"),
         (["--compare", "{base}", "--json", "{tmp}/c.json", "--html", "{tmp}/none/c"], 2, "none/c: No such file or directory"),
+        (["--compare", "{base}", "--json", "-"], 2, "found -, expected a file"),
         (["--jitter", "3"], 2, "--jitter needs --compare BASE.yaml"),
         (["--compare", "{base}", "--jitter", "21"], 2, "found '21', expected a whole number from 1 to 20"),
         (["--compare", "{base}", "--jitter", "0"], 2, "found '0', expected a whole number from 1 to 20"),

@@ -32,6 +32,7 @@ from ykactor.core.messages.acts import (
 from ykactor.core.messages.asks import Ask, ask_id
 from ykactor.core.messages.facts import (
     Allocated,
+    AllocationResized,
     ApplicationHeld,
     ApplicationMoved,
     AskPriorityChanged,
@@ -39,14 +40,18 @@ from ykactor.core.messages.facts import (
     Preempted,
     QueueHeld,
     QueueLimitChanged,
+    Released,
     ReleaseStarted,
     RequestRefused,
     Unreserved,
 )
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.planner.planner import Budget
-from ykactor.core.values.ids import AllocationKey, ApplicationID
+from ykactor.core.values.ids import AllocationKey, ApplicationID, PartitionName, QueuePath
 from ykactor.core.values.parts import finished
+from ykactor.core.values.resources import Resource, add_to, pruned, subtract_from
+from ykactor.sim.fairness import PARTS, FairnessAccount
+from ykactor.sim.tallies import PartitionTallies, Tallies
 from ykactor.wire.decision_log import decision_log
 
 SEEDS = seeds(160)
@@ -282,3 +287,30 @@ def test_attempts_end_by_operations() -> None:
                 case AskPriorityChanged(_, _, after):
                     ways["prioritised"] += ask_id(after) in preempting
     assert min(ways[way] for way in ("held", "held with its queue", "prioritised")) > 0, ways
+
+
+@pytest.mark.parametrize("seed", seeds(30))
+def test_accounts_among_operations(seed: int) -> None:
+    """Moves, terminations, preemption, resizes and reloads: the fairness account ends with what runs, in all queues together."""
+    for facts in (administered(seed, LARGE), preempted(seed)):
+        end_ns = facts[-1].at_ns
+        account = FairnessAccount(0, 0, end_ns)
+        tallies = PartitionTallies(PartitionName("default"), Tallies(), account)
+        for fact in facts:
+            tallies.observe(fact)
+        tallies.finish(end_ns, {})
+        used: Resource = {}
+        for fact in facts:
+            if isinstance(fact, Allocated):
+                add_to(used, fact.ask.resource)
+            elif isinstance(fact, Released):
+                subtract_from(used, fact.ask.resource)
+            elif isinstance(fact, AllocationResized):
+                add_to(used, fact.after.resource)
+                subtract_from(used, fact.before.resource)
+        expected = {name: amount * PARTS for name, amount in pruned(used).items()}
+        below = Counter[str]()
+        for each in account:
+            below.update(each.used if each.path.count(".") == 1 else {})
+            assert all(amount > 0 for amount in (*each.used.values(), *each.wanted.values()))
+        assert account.queues[QueuePath("root")].used == dict(below) == expected

@@ -39,6 +39,7 @@ from ykactor.core.objects.queues import LeafCore
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.resources import Resource, fits
+from ykactor.sim import trial
 from ykactor.sim.direct import DirectPartition
 from ykactor.wire import scenario
 from ykactor.wire.decision_log import decision_log
@@ -308,3 +309,13 @@ def test_actors_agree_with_the_plain_loop(seed: int) -> None:
             outcome = simulate_with_actors(story, budget=budget)
             assert decision_log(outcome.facts) == log, f"task order {order}"
             assert (outcome.final, outcome.waiting) == (expected.final, expected.waiting)
+
+
+@pytest.mark.parametrize("seed", seeds(60, 5000))
+def test_a_report_of_gangs(seed: int) -> None:
+    """Placeholders and the asks that replace them: what each has waited for adds up to its wait."""
+    report = trial.run(told(seed)).report
+    for group in (report.total, *report.queues.values()):
+        for name in ("mean", "p50", "p95", "max"):
+            parts = getattr(group.waited_for, name)
+            assert sum(parts.values()) == pytest.approx(getattr(group.wait_seconds, name) or 0)

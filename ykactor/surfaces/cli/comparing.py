@@ -52,6 +52,8 @@ class Comparing(Struct, frozen=True):
         of_a_comparison = {"--json": self.json_file, "--html": self.html_file, "--jitter": self.jitter}
         if self.base is None and (given := [name for name, value in of_a_comparison.items() if value is not None]):
             raise click.UsageError(f"{given[0]} needs --compare BASE.yaml")
+        if any(file == Path("-") for file in (self.json_file, self.html_file)):
+            raise click.UsageError("found -, expected a file for --json and --html; -o json prints the comparison")
         if self.json_file is not None and self.json_file == self.html_file:
             raise click.UsageError(f"found {self.json_file} for --json and --html, expected two files")
         if self.base is not None and of_one_run:
