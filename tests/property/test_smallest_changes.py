@@ -250,7 +250,8 @@ def single_amounts(world: World, ask_id: AskID) -> Iterator[tuple[str, list[Chan
                 yield f"{place.path} {whose} slots", [Raise(place.path, whose, "", slots, slots + more) for more in range(1, 6)]
     for name, wanted in situation.ask.resource.items():
         step = STEP if name == "vcore" else 1
-        yield f"less {name}", [Resize(name, wanted, amount) for amount in range(wanted - step, 0, -step)]
+        lowest = 0 if name == "gpu" else step
+        yield f"less {name}", [Resize(name, wanted, amount) for amount in range(wanted - step, lowest - 1, -step)]
 
 
 def name_of(change: Change) -> str:

@@ -36,6 +36,8 @@ _SETS_MAX, _SETS_OF_NODE_MAX = 100_000, 2_000
 #: Sets of tasks that are tried.
 FREES_MAX = 30
 _VCORE, _PART, _MIB = 1000, 100, 2**20
+#: Types of which an ask is not made to want nothing.
+_ESSENTIAL = ("vcore", "memory")
 _PRIORITY_MAX = 2**31 - 1
 
 
@@ -220,8 +222,10 @@ def _step(resource: str, amounts: Iterable[int]) -> int:
 
 
 def _smaller_asks(found: Situation) -> Iterator[Part]:
-    """Smaller asks: less of one type, where only this type is short; at most what is free now."""
-    needs = dict(found.shape[0])
+    """Smaller asks: less of one type, where only this type is short; at most what is free now.
+
+    An ask may do without any of a type, but for those that every task needs.
+    """
     for name, wanted in found.shape[0]:
         if wanted <= 0 or any(other != name for _, other in found.short):
             continue
@@ -231,8 +235,10 @@ def _smaller_asks(found: Situation) -> Iterator[Part]:
         most = min([max(free, default=0), *left, wanted])
         step = _step(name, (wanted,))
         after = min(most, wanted - step) // step * step
-        if 0 < after < needs[name]:
-            yield Part(Resize(name, wanted, after), step, step)
+        may_drop = name not in _ESSENTIAL and any(amount > 0 for _, amount in others)
+        lowest = 0 if may_drop else step
+        if after >= lowest:
+            yield Part(Resize(name, wanted, after), step, lowest)
 
 
 def _open_nodes(found: Situation) -> Iterator[IndexedNode]:
