@@ -14,6 +14,7 @@ import pytest
 import recorded
 from fragments import draw_fragments
 from histories import S_NS, draw_history
+from preemptinghistories import Preempting
 from recorded import Happening, Step
 from recordedfiles import TickingClock, facts_of, loaded, placements, record, run, turns_of
 from seeds import scaled, seeds
@@ -44,7 +45,8 @@ def histories(directory: Path, seed: int) -> Iterator[Path]:
     record_history(directory / "1", draw_fragments(seed), seed + 1)
     record_gangs(directory / "2", seed + 2)
     record_well(directory / "3", seed)
-    yield from (directory / str(number) for number in range(4))
+    record_gangs(directory / "4", seed, Preempting(seed))
+    yield from (directory / str(number) for number in range(5))
 
 
 class WellMeaning:

@@ -14,12 +14,14 @@ from pathlib import Path
 import click
 import msgspec
 import pytest
+import recorded
 from fragments import draw_fragments
 from ganghistories import ResourceManager
 from histories import S_NS, Batch, History, draw_history
 from msgspec import structs
 from preemptinghistories import Preempting
 from recorded import DEFAULT, GPU, Happening, Step, record
+from recordedfiles import TickingClock
 from seeds import scaled, seeds
 from test_administered_histories import NO_TASK, draw_request
 from world import PLENTY, app, ask, node, remove
@@ -140,6 +142,14 @@ def test_preemption_can_be_run_again(tmp_path: Path) -> None:
         counts.update(content["termination_type"] for name, content in facts if name == "ReleaseStarted")
     kinds = ("Preempted", "QuotaPreempted", "Reserved", "PREEMPTED_BY_SCHEDULER", "PLACEHOLDER_REPLACED")
     assert min(counts[kind] for kind in kinds) >= scaled(3), counts
+
+
+@pytest.mark.parametrize("seed", [14, 17, 41])
+def test_readers_between_two_cycles_change_nothing(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot in the middle of a burst makes nodes agree with the scheduler earlier; the next plan may not depend on it."""
+    monkeypatch.setattr(recorded, "Clock", TickingClock)
+    record_gangs(tmp_path, seed, Preempting(seed))
+    assert_same(tmp_path)
 
 
 def test_another_process_finds_the_same(tmp_path: Path) -> None:

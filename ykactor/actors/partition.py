@@ -458,7 +458,7 @@ class PartitionActor:
 
     async def _send_placements(self) -> None:
         """Let nodes agree with the scheduler before anybody reads them."""
-        await self._owners.carry_out(self.core.registry.unsent.send())
+        await self._owners.carry_out(self.core.registry.unsent.show())
 
     async def show(self, command: TakeSnapshot) -> None:
         """Publish the state between two turns."""

@@ -175,7 +175,7 @@ class DirectPartition:
     def run_turn(self, now_ns: int, cause: Cause) -> TurnResult:
         """Run one turn; see ``core.turn``. Nodes have been sent all placements afterwards, so that they can be read."""
         outcome = run_turn((self.core, self.scheduler), now_ns, cause, self._publish, confirms=self._confirms)
-        carry_out(self.core.registry.unsent.send())
+        carry_out(self.core.registry.unsent.show())
         if outcome.has_observed:
             self._at_rest = False
         return outcome

@@ -66,7 +66,7 @@ class Copy:
 
     def settle(self) -> None:
         """Let nodes agree with the scheduler before anybody reads them."""
-        carry_out(self.cores[0].registry.unsent.send())
+        carry_out(self.cores[0].registry.unsent.show())
 
     def run(self, turn: Turn) -> Steps[Decided]:
         """Run a turn.

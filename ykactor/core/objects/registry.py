@@ -42,20 +42,24 @@ class IndexedNode(Protocol):
 class UnsentPlacements:
     """Written by the scheduler; sent at the end of its cycle, or by the partition before it reads or changes nodes.
 
+    Readers come at any time, and no decision may depend on that: decisions depend on ``behind``, which ``show`` does not change.
+
     Attributes:
         count: the number of placements.
+        behind: the number of placements since ``send``.
     """
 
-    __slots__ = ("_batches", "_nodes", "count")
+    __slots__ = ("_batches", "_nodes", "behind", "count")
 
     def __init__(self, nodes: Mapping[NodeID, NodeCore]) -> None:
         self._nodes = nodes
         self._batches: dict[IndexedNode, list[Ask]] = {}
-        self.count = 0
+        self.count = self.behind = 0
 
     def note(self, node: IndexedNode, ask: Ask) -> None:
         """Note that the ask is placed on the node."""
         self.count += 1
+        self.behind += 1
         batch = self._batches.get(node)
         if batch is None:
             self._batches[node] = [ask]
@@ -63,7 +67,12 @@ class UnsentPlacements:
             batch.append(ask)
 
     def send(self) -> Generator[list[tuple[NodeCore, PlaceBatch]], list[int], None]:
-        """Send each node what is placed there (``objects.registry``)."""
+        """Send each node what is placed there (``objects.registry``), as part of a turn."""
+        self.behind = 0
+        yield from self.show()
+
+    def show(self) -> Generator[list[tuple[NodeCore, PlaceBatch]], list[int], None]:
+        """Send the same between two turns, before somebody reads nodes."""
         if not self.count:
             return
         batches, self._batches, self.count = self._batches, {}, 0

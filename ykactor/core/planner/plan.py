@@ -75,8 +75,8 @@ class Plan:
         return len(self.entries)
 
     def may_read_owners(self) -> bool:
-        """True if the owners agree with the scheduler's state: nothing is decided, and nodes have been sent all placements."""
-        return not (self.entries or self._state.registry.unsent.count)
+        """True if the owners agree with the scheduler's state: nothing is decided, and a turn has sent nodes all placements."""
+        return not (self.entries or self._state.registry.unsent.behind)
 
     def is_idle(self) -> bool:
         """True if nothing was tried and nothing is decided or reported."""

@@ -115,8 +115,8 @@ class SchedulerCore:
         on_step("plan")
         plan = yield from self.planner.plan(now_ns, budget)
         unsent, is_full = self.state.registry.unsent, plan.is_full()
-        is_burst = is_full and not plan.at_rest and unsent.count < UNSENT_MAX
-        if unsent.count and not is_burst:
+        is_burst = is_full and not plan.at_rest and unsent.behind < UNSENT_MAX
+        if unsent.behind and not is_burst:
             on_step("commit")
             yield from unsent.send()
         if not plan:
