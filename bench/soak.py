@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 from time import perf_counter
+from unittest.mock import patch
 
 import click
 import trio
@@ -26,6 +27,7 @@ from bench.churn import Churn, config
 from bench.growth import History, Quantity, growing, note, of_files, of_process, picture, tables
 from bench.lives import Life, Line, living
 from ykactor.actors.clock import Clock
+from ykactor.core.accounting import accounts
 from ykactor.core.values.times import S_NS
 from ykactor.journal.reading import Reader
 from ykactor.surfaces.files.state_dir import StateSettings
@@ -34,6 +36,8 @@ from ykactor.wire.si import messages as si
 
 PICTURE = Path(__file__).parent / "soak.svg"
 _HOUR_S, _STEPS = 3600, 60
+#: The number of accounts that are kept, instead of those of more than a month: its bound has to be reached in the first third.
+_ACCOUNTS_MAX = 1_000
 #: When all begins, Unix time.
 _START_NS = 1_700_000_000 * S_NS
 #: What the picture shows, beside the number of rows.
@@ -155,7 +159,7 @@ def _sample(life: Life, folder: Path) -> dict[Quantity, float]:
 
 def run(plan: Plan, on_hour: Callable[[int, History], None] = lambda *_: None) -> Result:
     """Run a soak in a directory that is removed at the end."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, patch.object(accounts, "ROWS_MAX", _ACCOUNTS_MAX):
         clock = trio.testing.MockClock(autojump_threshold=0)
         return trio.run(soak, plan, Path(folder), on_hour, clock=clock)
 
