@@ -124,6 +124,13 @@ def test_causes_of_a_wait() -> None:
     assert causes_text({}, 2) == ""
 
 
+def test_the_type_of_which_most_is_used() -> None:
+    """In each run; nothing of what uses nothing."""
+    used = {"vcore": Compared(10.0, 5.0, -5.0), "gpu": Compared(0, 30.0, 30.0), "disk": Compared(None, None, None)}
+    assert text.most_used(used) == Compared(10.0, 30.0, None)
+    assert text.most_used({}) == Compared(None, None, None)
+
+
 def test_debts_that_differ_most() -> None:
     """At most five of them, in the order of their difference; none where both are the same."""
     different = [line.name for line in headline(comparison_of(1, 2)) if line.name.startswith("debt ")]

@@ -31,7 +31,10 @@ def jittered(scenario: Scenario, seed: int) -> Scenario:
     shifts: dict[Hashable, float] = {}
     messages = []
     for message in scenario.messages:
-        for application, part in _parts(message):
+        parts = list(_parts(message))
+        if len(parts) == 1:
+            parts = [(parts[0][0], message)]  # the request as it is takes no more memory
+        for application, part in parts:
             if application and application not in shifts:
                 shifts[application] = round(rng.uniform(0, MOST_S), 6)  # whole microseconds
             at = min(part.at + shifts.get(application, 0.0), max(part.at, scenario.until))

@@ -32,7 +32,7 @@ FIGURES: dict[str, tuple[Callable[[Group[Compared]], Compared], Text]] = {
     "P95": (lambda group: group.wait_seconds.p95, seconds),
     "MAX": (lambda group: group.wait_seconds.max, seconds),
     "SLOWDOWN P95": (lambda group: group.slowdown.p95, number),
-    "USED": (lambda group: group.used_percent.get("vcore", Compared(None, None, None)), percent),
+    "USED": (lambda group: most_used(group.used_percent), percent),
     "PREEMPTED": (lambda group: group.preempted, count),
 }
 _GROUPS = [
@@ -44,6 +44,13 @@ _APPLICATIONS = [
     Column("APPLICATION", field("name")),
     *(Column(name.upper(), field(name), is_number=True) for name in ("base", "other", "change")),
 ]
+
+
+def most_used(used: Mapping[str, Compared]) -> Compared:
+    """The use of the type of which most is used, in each run."""
+    bases = [figure.base for figure in used.values() if figure.base is not None]
+    others = [figure.other for figure in used.values() if figure.other is not None]
+    return Compared(max(bases, default=None), max(others, default=None), None)
 
 
 def lines(comparison: Comparison) -> Iterator[str]:
