@@ -3,8 +3,8 @@
 A run with another configuration places tasks elsewhere and at other times. So the ends of tasks, the confirmations of releases
 that the scheduler has started, and the new submissions of tasks that were preempted cannot stay at their times: they are taken
 out of the input, and the lives of the tasks say when to make them again. That is done only where it is clear: one entry about the
-task in its turn, nothing of the same application or of nodes before it there, and no other turn of the partition at the same
-time. Everything else stays as it was, so with the same configuration the same happens.
+task in its turn, nothing of nodes before it there, nothing of the same application that could matter, and no other turn of the
+partition at the same time. Everything else stays as it was, so with the same configuration the same happens.
 """
 
 from __future__ import annotations
@@ -101,11 +101,15 @@ class _Lost(Struct, frozen=True):
     at_ns: int
 
 
+#: In place of the number of a fate: the ask was refused, so nothing is known of its life.
+REFUSED = -1
+
+
 class Kept(Struct):
     """The part of an input that stays at its time."""
 
     submissions: list[Submission] = field(default_factory=list)
-    #: Of new asks, by index: the numbers of their fates.
+    #: Of new asks, by index: the numbers of their fates; ``REFUSED`` of those that were refused.
     fates: dict[int, int] = field(default_factory=dict)
     if_known: list[int] = field(default_factory=list)
     after_tasks: list[int] = field(default_factory=list)
@@ -142,18 +146,20 @@ class Tracker:
     def __init__(self) -> None:
         self.fates: list[Fate] = []
         self.counts: Counter[str] = Counter()
-        self._tasks: dict[PartitionName, dict[AskID, _Task]] = {}
+        self._tasks: dict[tuple[PartitionName, ApplicationID], dict[AllocationKey, _Task]] = {}
         self._lost: dict[tuple[PartitionName, ApplicationID], dict[AllocationKey, _Lost]] = {}
         self._turned_ns: dict[PartitionName, int] = {}
 
     def begin(self, partition: PartitionName, base: Base) -> list[tuple[AskID, int]]:
         """Begin with a state. Returns its tasks with the numbers of their fates. Raises:  UnreadableRowError."""
-        tasks = self._tasks[partition] = {}
-        for key, row in base.rows:
-            _, _, found = decode(bytes(key), bytes(row))
-            if isinstance(found, TaskRow):
-                tasks[ask_id(found.ask)] = _Task(self.new_fate(), found.began_ns, 0 if found.released else None)
-        return [(known, task.fate) for known, task in tasks.items()]
+        found: list[tuple[AskID, int]] = []
+        for key, text in base.rows:
+            _, _, row = decode(bytes(key), bytes(text))
+            if isinstance(row, TaskRow):
+                task = _Task(self.new_fate(), row.began_ns, 0 if row.released else None)
+                self._of(partition, row.ask)[row.ask.allocation_key] = task
+                found.append((ask_id(row.ask), task.fate))
+        return found
 
     def take(self, turn: RecordedTurn, cause: Cause, facts: list[Fact]) -> Turn | Kept:
         """The part of the next turn that stays at its time."""
@@ -184,7 +190,11 @@ class Tracker:
 
     def task(self, partition: PartitionName, task: AskID) -> _Task | None:
         """A task that waits or runs; None if there is none."""
-        return self._tasks.setdefault(partition, {}).get(task)
+        return self._tasks.get((partition, task[0]), {}).get(task[1])
+
+    def tasks_count(self, partition: PartitionName, application_id: ApplicationID) -> int:
+        """The number of tasks of an application that wait or run."""
+        return len(self._tasks.get((partition, application_id), ()))
 
     def lost(self, partition: PartitionName, task: AskID) -> _Lost | None:
         """A task that is gone against the will of its resource manager, and may come again."""
@@ -197,42 +207,46 @@ class Tracker:
 
     # ---- what has happened
 
+    def _of(self, partition: PartitionName, ask: Ask) -> dict[AllocationKey, _Task]:
+        """The tasks of the application of an ask."""
+        return self._tasks.setdefault((partition, ask.application_id), {})
+
     def _apply(self, partition: PartitionName, fact: Fact, starting: dict[AskID, list[int]]) -> None:
-        tasks = self._tasks.setdefault(partition, {})
         match fact:
             case AskAdded():
                 self._start(partition, fact.ask, starting)
             case Allocated():
-                task = tasks.get(ask_id(fact.ask)) or self._start(partition, fact.ask, starting)
+                task = self.task(partition, ask_id(fact.ask)) or self._start(partition, fact.ask, starting)
                 task.began_ns, task.stop_ns = fact.at_ns, None
-            case ReleaseStarted() if fact.node_id is not None and (known := tasks.get(ask_id(fact.ask))) is not None:
+            case ReleaseStarted() if fact.node_id is not None and (known := self.task(partition, ask_id(fact.ask))) is not None:
                 known.stop_ns, known.stop = fact.at_ns, fact.termination_type
                 self.fates[known.fate].confirm_ns += (None,)
             case Released():
                 self._end(partition, fact)
             case AskRemoved():
-                tasks.pop(ask_id(fact.ask), None)
+                self._of(partition, fact.ask).pop(fact.ask.allocation_key, None)
             case ApplicationAdded(placeholder_ask=wanted) if wanted:
                 self.counts["gangs, whose real tasks come at the recorded times"] += 1
             case ApplicationLeft():
                 self._lost.pop((partition, fact.application_id), None)
+                self._tasks.pop((partition, fact.application_id), None)
             case _:
                 pass
 
     def _start(self, partition: PartitionName, ask: Ask, starting: dict[AskID, list[int]]) -> _Task:
         numbers = starting.get(ask_id(ask))
-        task = self._tasks[partition][ask_id(ask)] = _Task(numbers.pop(0) if numbers else self.new_fate())
+        task = self._of(partition, ask)[ask.allocation_key] = _Task(numbers.pop(0) if numbers else self.new_fate())
         self._lost.get((partition, ask.application_id), {}).pop(ask.allocation_key, None)
         return task
 
     def _end(self, partition: PartitionName, fact: Released) -> None:
-        task = self._tasks[partition].pop(ask_id(fact.ask), None)
+        task = self._of(partition, fact.ask).pop(fact.ask.allocation_key, None)
         if task is None or task.began_ns is None:
             return
         fate = self.fates[task.fate]
         if is_handed_back(fact):
             fate.lost_ns += (fact.at_ns - task.began_ns,)
-            self._tasks[partition][ask_id(fact.ask)] = _Task(task.fate)
+            self._of(partition, fact.ask)[fact.ask.allocation_key] = _Task(task.fate)
         elif is_lost(fact):
             fate.lost_ns += (fact.at_ns - task.began_ns,)
             fate.resubmit_ns += (None,)
@@ -253,33 +267,37 @@ class _Sorting:
         self.starting: dict[AskID, list[int]] = {}
         self._tracker, self._partition, self._now_ns = tracker, turn.partition, turn.now_ns
         self._is_alone = is_alone
-        #: What the facts say: tasks that have ended, that are new, applications with cancelled asks, what a limit has refused.
+        #: What the facts say: tasks that have ended, of new asks in their order whether they were taken, applications with
+        #: cancelled asks, what a limit has refused.
         self._ended: set[AskID] = set()
-        self._new: Counter[AskID] = Counter()
+        self._outcomes: dict[AskID, list[bool]] = {}
         self._cancelled: set[ApplicationID] = set()
         self._over_limit: set[str | AskID] = set()
         for fact in facts:
             self._read(fact)
-        #: Of the input: entries by application and by task; applications with entries so far, and whether anything else was.
+        #: Of the input: entries by application and by task; applications with entries so far, with others than asks, and whether
+        #: anything else was.
         self._entries: Counter[ApplicationID | AskID] = Counter()
         self._before: set[ApplicationID] = set()
+        self._changed: set[ApplicationID] = set()
         self._is_blocked = False
-        #: Tasks of which a release came before.
+        #: Tasks of which a release came before, and tasks that have begun since then.
         self._gone: set[AskID] = set()
+        self._begun: set[AskID] = set()
         self._kept = Kept()
 
     def _read(self, fact: Fact) -> None:
         match fact:
             case Released():
                 self._ended.add(ask_id(fact.ask))
-            case AskAdded():
-                self._new[ask_id(fact.ask)] += 1
-            case Allocated(recovered=True):
-                self._new[ask_id(fact.ask)] += 1
+            case AskAdded() | Allocated(recovered=True):
+                self._outcomes.setdefault(ask_id(fact.ask), []).append(True)
             case AskRemoved(pending=True):
                 self._cancelled.add(fact.ask.application_id)
             case AllocationRejected(code=RejectionCode.LIMIT):
                 self._over_limit.add((fact.application_id, fact.allocation_key))
+            case AllocationRejected():
+                self._outcomes.setdefault((fact.application_id, fact.allocation_key), []).append(False)
             case ApplicationRejected(code=RejectionCode.LIMIT):
                 self._over_limit.add(fact.application_id)
             case NodeRejected(code=RejectionCode.LIMIT):
@@ -312,13 +330,26 @@ class _Sorting:
 
     def _keep(self, submission: Submission) -> int:
         about = list(_about(submission))
-        self._before.update(name for name in about if isinstance(name, str))
+        names = {name for name in about if isinstance(name, str)}
+        self._before |= names
+        self._changed |= set() if isinstance(submission, Ask) else names
         self._is_blocked |= not about and not isinstance(submission, RecordTask)
         return self._kept.add(submission)
 
     def _is_clear(self, application_id: ApplicationID, subject: ApplicationID | AskID) -> bool:
         """True if nothing before could matter, and nothing else is about the same."""
         is_first = not self._is_blocked and application_id not in self._before
+        return self._is_alone and is_first and self._entries[subject] == 1
+
+    def _is_clear_end(self, subject: AskID) -> bool:
+        """True if the end of a task could be the first entry of the input.
+
+        Asks of its application may come before it if other tasks of it go on, so that its state is the same at any time.
+        """
+        application_id = subject[0]
+        ended = sum(task[0] == application_id for task in self._ended)
+        goes_on = self._tracker.tasks_count(self._partition, application_id) > ended
+        is_first = not self._is_blocked and application_id not in (self._changed if goes_on else self._before)
         return self._is_alone and is_first and self._entries[subject] == 1
 
     # ---- ends
@@ -331,6 +362,7 @@ class _Sorting:
             return
         subject = application_id, key
         self._gone.add(subject)
+        self._begun.discard(subject)
         task = self._tracker.task(self._partition, subject)
         if task is None or subject not in self._ended:
             self._keep(each)
@@ -338,10 +370,10 @@ class _Sorting:
                 self._count("tasks that their resource manager could not start, at the recorded times")
             return
         if task.stop_ns is None and each.termination_type is TerminationType.STOPPED_BY_RM:
-            is_taken = self._is_clear(application_id, subject) and self._has_ended(task)
+            is_taken = self._is_clear_end(subject) and self._has_ended(task)
         else:
             is_wanted = bool(task.stop_ns) and task.stop is each.termination_type
-            is_taken = is_wanted and self._is_clear(application_id, subject) and self._is_confirmed(task)
+            is_taken = is_wanted and self._is_clear_end(subject) and self._is_confirmed(task)
         if not is_taken:
             self._keep(each)
             self._count("tasks that end at the recorded times")
@@ -392,10 +424,13 @@ class _Sorting:
             self._count("entries that a limit of an identity refused")
         elif self._tracker.task(self._partition, subject) is not None and subject not in self._gone:
             self._kept.if_known.append(self._keep(ask))
-        elif self._new[subject] > len(self.starting.get(subject, ())):
+        elif subject in self._begun:
+            self._keep(ask)
+        elif (outcomes := self._outcomes.get(subject)) and outcomes.pop(0):
+            self._begun.add(subject)
             self._begin(ask, subject)
         else:
-            self._keep(ask)
+            self._kept.fates[self._keep(ask)] = REFUSED
 
     def _begin(self, ask: Ask, subject: AskID) -> None:
         lost = self._tracker.lost(self._partition, subject)

@@ -24,7 +24,7 @@ from ykactor.core.turn.turn import Input
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import finished
 from ykactor.sim.anonymous import pinned
-from ykactor.sim.lives import Fate, Kept, Tracker
+from ykactor.sim.lives import REFUSED, Fate, Kept, Tracker
 from ykactor.sim.replay import Replay, ends_partition
 from ykactor.wire.history import RecordedTurn, decode_cause, decode_facts
 from ykactor.wire.scenario.recording import (
@@ -32,6 +32,7 @@ from ykactor.wire.scenario.recording import (
     VERSION,
     AfterPreemption,
     End,
+    Life,
     Line,
     Lives,
     Recorded,
@@ -136,8 +137,11 @@ class Recording:
         yield End(count)
 
     def _kept(self, partition: PartitionName, found: Kept) -> Turn:
-        lives = {index: self._fates[number].life() for index, number in found.fates.items()}
+        lives = {index: self._life(number) for index, number in found.fates.items()}
         return Turn(partition, Input(found.submissions), lives, tuple(found.if_known), tuple(found.after_tasks))
+
+    def _life(self, number: int) -> Life:
+        return Life(censored=True) if number == REFUSED else self._fates[number].life()
 
     def _states(self) -> dict[PartitionName, Base]:
         """The states of all partitions at the begin."""
