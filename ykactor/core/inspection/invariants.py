@@ -30,6 +30,7 @@ from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.priorities import Priority, queue_priority, sort_rank
 from ykactor.core.queueing.tree import QueueNode, QueueTree
 from ykactor.core.queueing.waiting_classes import WaitingGroup
+from ykactor.core.queueing.waits import name_of
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.state.state import SchedulerState
@@ -68,6 +69,7 @@ def checks(partition: PartitionCore, state: SchedulerState) -> dict[str, Iterato
         "limits of users and groups": _trackers(registry, state),
         "order of queues and applications": _orders(registry, state),
         "classes of asks": _watched_classes(state),
+        "what asks wait for": _waits(state),
         "quota preemption": _quota_clocks(state),
     }
 
@@ -490,6 +492,36 @@ def _preemptions(registry: Registry, state: SchedulerState) -> Iterator[str]:
         yield f"attempt of {identity}: it does not wait"
     for victim_leaf, preemptor_leaf, name in attempts.cycle_guard.cycles():
         yield f"preemption: {victim_leaf} and {preemptor_leaf} have taken {name} from each other, expected one direction"
+
+
+def _waits(state: SchedulerState) -> Iterator[str]:
+    """Check that each history with a row is that of a class or a queue of asks, which follow one each (AP-154)."""
+    classes: dict[tuple[QueuePath, str], bool] = {}
+    queues: list[tuple[ApplicationID, str]] = []
+    waits = state.tree.waits
+    for path, leaf in state.tree.nodes.items():
+        for ask_class in leaf.applications.classes.values():
+            if ask_class.name:
+                key = path, ask_class.name
+                classes[key] = waits.classes.get(key) is ask_class.history
+    for name, application in state.applications.items():
+        for queue in application.queues.values():
+            followed = application.kept_history if queue.ask_class is None else queue.ask_class.history
+            if queue.key[1] != HAS_NODE and queue.history is not followed:
+                yield f"application {name}: asks follow the history {queue.history}, expected {followed}"
+            if queue.past is not None:
+                queues.append((name, name_of(queue.key)))
+        alone = application.own_waits.keys() - application.asks.keys()
+        replacing = {real.allocation_key for real, _ in _owner(state, application).tasks.replacing.values()}
+        yield from differs(
+            f"application {name}", "asks that wait for something of their own and replace", alone, alone & replacing
+        )
+    yield from differs("the scheduler", "the histories of classes", dict.fromkeys(waits.classes, True), classes)
+    yield from differs("the scheduler", "the pasts of queues of asks", sorted(waits.queues), sorted(queues))
+
+
+def _owner(state: SchedulerState, application: PendingApplication) -> Application:
+    return state.registry.leaf_of(application.application_id).applications[application.application_id]
 
 
 def _quota_clocks(state: SchedulerState) -> Iterator[str]:

@@ -197,7 +197,8 @@ class PendingApplication:
             history.change(self._waits.now_ns, code)
             self._note()
         for queue in queues:
-            self.follow(queue, history)
+            if self.queues.get(queue.key) is queue:  # else it was emptied meanwhile
+                self.follow(queue, history)
 
     def kept_back_by(self) -> PendingCode:
         """The code of what keeps the application out of all classes, if something does."""

@@ -65,9 +65,13 @@ def exact_age(ns: int) -> str:
     return f"{max(0, ns) / 1e9:.2f}s" if ns < _EXACT_NS else age(ns // 10**9)
 
 
+#: Shorter times would be 0.00s.
+_SHOWN_NS = 10**7
+
+
 def waited(by_code: Mapping[str, int]) -> str:
     """The time that something waited, and for what, from nanoseconds: ``waited 41s: QUOTA 26s, NODES 12s, NEXT 3s``."""
-    parts = sorted(((ns, code) for code, ns in by_code.items() if ns), key=lambda part: (-part[0], part[1]))
+    parts = sorted(((ns, code) for code, ns in by_code.items() if ns >= _SHOWN_NS), key=lambda part: (-part[0], part[1]))
     whole = f"waited {exact_age(sum(by_code.values()))}"
     return f"{whole}: {', '.join(f'{code} {exact_age(ns)}' for ns, code in parts)}" if parts else whole
 
