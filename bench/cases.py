@@ -6,7 +6,20 @@ from functools import partial
 import trio
 from msgspec import Struct, structs
 
-from bench import adapting, comparing, holds, jobs, journal, measures, phases, replicas, shapes, small_messages, taking_over
+from bench import (
+    adapting,
+    comparing,
+    explaining,
+    holds,
+    jobs,
+    journal,
+    measures,
+    phases,
+    replicas,
+    shapes,
+    small_messages,
+    taking_over,
+)
 from bench.followers import Followed, follow
 from bench.holds import Holding, LargeGang
 from bench.measures import Samples
@@ -52,6 +65,7 @@ _READ = Read(nodes=5_000, applications=20_000, rate=200, rounds=6)
 _READ_WHOLE = Read(nodes=5_000, applications=5_000, tasks=10, rate=0, loops=4, rounds=2)
 _FOLLOWED_PLAIN = structs.replace(_FOLLOWED, offers_deflate=False)
 
+_PUZZLING, _PUZZLED = Waiting(nodes=5_000, asks=100_000, sizes=5), Waiting(nodes=100, asks=1_000, sizes=5)
 _DAYS = comparing.Compared(nodes=1_523, asks=8_152, days=149, load=0.01)
 _YEAR = comparing.Compared(nodes=20, asks=100_000, days=365, load=0.9, each=10)
 
@@ -173,11 +187,13 @@ CASES: dict[str, Case] = {
     "kubernetes-answers": Case("kubernetes", _ANSWERING.nodes, 0, partial(adapting.answer, _ANSWERING)),
     "kubernetes-takeover": Case("kubernetes", _TAKEOVER.nodes, 0, partial(adapting.take_over, _TAKEOVER)),
     "kubernetes-stalled": Case("kubernetes", _STALL.nodes, _STALL.pods, partial(adapting.grow, _STALL)),
-    "compare-days": Case("simulation", _DAYS.nodes, _DAYS.asks, partial(comparing.compare, _DAYS)),
-    "compare-year": Case("simulation", _YEAR.nodes, _YEAR.asks, partial(comparing.compare, _YEAR)),
+    "explain": _case("answers", _PUZZLING, explaining.explanations),
+    "explain-changes": _case("answers", _PUZZLED, explaining.changes),
+    "compare-days": Case("answers", _DAYS.nodes, _DAYS.asks, partial(comparing.compare, _DAYS)),
+    "compare-year": Case("answers", _YEAR.nodes, _YEAR.asks, partial(comparing.compare, _YEAR)),
     "memory": Case("memory", _LARGE.nodes, _LARGE.asks, partial(footprint, _LARGE)),
 }
-GROUPS = ("throughput", "phases", "latency", "followers", "sockets", "journal", "kubernetes", "simulation", "memory")
+GROUPS = ("throughput", "phases", "latency", "followers", "sockets", "journal", "kubernetes", "answers", "memory")
 
 #: The case computed from two others: the cost of an allocation with 5,000 nodes, divided by the cost with 500.
 COST_RATIO = "cost-ratio"
