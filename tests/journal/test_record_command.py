@@ -153,9 +153,10 @@ def test_windows_beyond_the_history(directory: Path) -> None:
 
 
 def test_no_half_file_stays(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A recording that fails leaves the file of before; a full disk is an error with the name of the file."""
+    """A recording is private, and one that fails leaves the file of before; a full disk is an error with the name of the file."""
     target = recorded(directory)
     before = target.read_bytes()
+    assert target.stat().st_mode & 0o777 == 0o600
 
     def full(*_: object) -> bytes:
         raise OSError(28, os.strerror(28))

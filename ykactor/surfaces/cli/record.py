@@ -120,7 +120,7 @@ def _target(output: str) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    with whole_file(Path(output)) as file:
+    with whole_file(Path(output), 0o600) as file:
         yield file
 
 

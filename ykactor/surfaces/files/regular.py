@@ -10,6 +10,7 @@ import stat
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -74,11 +75,13 @@ def written_private(path: Path, content: bytes) -> Iterator[None]:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
+def whole_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """A file to write to, which has its name at the end of the block: there is never a half one.
 
     The one before stays until then, and if the block fails. What is there and is no regular file, such as a device or a pipe, is
     written as it comes.
+
+    Args:  mode: of a new file, as far as the umask allows.
 
     Raises:
         OSError: it cannot be written; the error names the file.
@@ -87,7 +90,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     is_special = target.exists() and not target.is_file()
     unfinished = target if is_special else target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        with unfinished.open("wb") as file:
+        with open(unfinished, "wb", opener=partial(os.open, mode=mode)) as file:
             yield file
         if not is_special:
             unfinished.rename(target)
