@@ -13,6 +13,7 @@ from daemon import running_command
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.cli.processes import Work, results
+from ykactor.surfaces.cli.terminal import progress_of
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "ykactor" / "sim" / "sample.yaml"
@@ -256,3 +257,15 @@ def test_an_interrupted_command_ends_its_processes(tmp_path):
         results([Work("base.yaml", work)], interrupted)
     with pytest.raises(ChildProcessError):
         os.waitpid(int(file.read_text()), os.WNOHANG)
+
+
+def test_a_bar_is_drawn_by_percents(monkeypatch):
+    """The bar is drawn at most a hundred times, however many steps the work has: that takes a millisecond."""
+    drawn = []
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("rich.progress.Progress.update", lambda *_, completed, **__: drawn.append(completed))
+    with progress_of("day") as progress:
+        for step in range(100_000):
+            progress(step / 100_000)
+    assert 90 < len(drawn) <= 100
+    assert drawn == sorted(drawn)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 #: A colour, as ``click.style`` has it, and its end.
 _STYLE = re.compile("(\x1b\\[[0-9;]*m)")
 
+#: The part of the work after which a bar is drawn again.
+_PROGRESS_STEP = 0.01
+
 
 def is_terminal() -> bool:
     """True if standard output is a terminal."""
@@ -66,7 +69,16 @@ def progress_of(name: str) -> Iterator[Callable[[float], None]]:
     # No thread draws it: work may be done in forks of this process.
     with Progress(console=Console(stderr=True), transient=True, auto_refresh=False) as bar:
         task = bar.add_task(escape(printable(name)), total=1.0)
-        yield lambda done: bar.update(task, completed=done, refresh=True)
+        shown = 0.0
+
+        def show(done: float) -> None:
+            nonlocal shown
+            if done - shown >= _PROGRESS_STEP:  # to draw it takes longer than most steps of the work
+                shown = done
+                bar.update(task, completed=done, refresh=True)
+
+        bar.refresh()
+        yield show
 
 
 class JsonFile(click.File):
