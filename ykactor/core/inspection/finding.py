@@ -20,8 +20,10 @@ Kind = Literal["ask", "application", "queue", "node"]
 #: Names that are told when there is none, and the number of names that are compared for it.
 NEAREST_MAX = 3
 _COMPARED_MAX = 20_000
-#: Names that begin or end alike, which are compared letter by letter.
+#: Names that begin or end alike, which are compared letter by letter, and the letters of each; one counts as so many items.
 _ALIKE_MAX = 50
+_LETTERS_MAX = 64
+_COMPARISON_ITEMS = 50
 #: The unlikeness above which a name is no help.
 _UNLIKENESS_MAX = 0.5
 
@@ -103,7 +105,11 @@ def names_like(core: PartitionCore, name: str, kind: Kind | None, sight: Sight |
     for part in in_parts(islice(_names(core, kind, sight), _COMPARED_MAX)):
         alike = nlargest(_ALIKE_MAX, [*alike, *((_ends_alike(name, other), other) for other in part)])
         yield 2 * len(part)
-    return nearest(name, [other for _, other in alike])
+    compared = list[tuple[float, str]]()
+    for other in {other for _, other in alike}:
+        compared.append((_unlikeness(name, other), other))
+        yield _COMPARISON_ITEMS
+    return _best(compared)
 
 
 def _names(core: PartitionCore, kind: Kind | None, sight: Sight | None) -> Iterator[str]:
@@ -124,8 +130,21 @@ def _ends_alike(one: str, other: str) -> int:
 
 def nearest(name: str, names: Iterable[str]) -> list[str]:
     """The names that are most like one, best first."""
-    unlike = sorted((1 - SequenceMatcher(None, name.lower(), other.lower()).ratio(), other) for other in set(names))
-    return [other for ratio, other in unlike[:NEAREST_MAX] if ratio <= _UNLIKENESS_MAX]
+    return _best((_unlikeness(name, other), other) for other in set(names))
+
+
+def _unlikeness(one: str, other: str) -> float:
+    """The unlikeness of two names, 0 to 1. Only the ends of long ones count: the time grows with the product of the lengths."""
+    return 1 - SequenceMatcher(None, _ends(one), _ends(other)).ratio()
+
+
+def _ends(name: str) -> str:
+    half = _LETTERS_MAX // 2
+    return (name if len(name) <= _LETTERS_MAX else name[:half] + name[-half:]).lower()
+
+
+def _best(compared: Iterable[tuple[float, str]]) -> list[str]:
+    return [other for unlikeness, other in sorted(compared)[:NEAREST_MAX] if unlikeness <= _UNLIKENESS_MAX]
 
 
 def nothing(name: str, kind: Kind | None, like: Sequence[str]) -> str:
