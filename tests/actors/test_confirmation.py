@@ -1,5 +1,5 @@
 """Configurations that await confirmation (CF-91), on a virtual clock: killed after each transaction, old or new is in force, and
-never new after the end of its window without confirmation (P5)."""
+never new after the end of its window without confirmation."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ from world import queue
 from ykactor.actors.clock import Boot, Clock
 from ykactor.actors.commands import Awaited, Intake
 from ykactor.actors.journal import Journal
+from ykactor.actors.partitions import Partitions
+from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.objects.tasks import ApplicationTasks
 from ykactor.core.values.ids import ApplicationID, PartitionName
 from ykactor.core.values.parts import finished
 from ykactor.core.values.times import S_NS
 from ykactor.journal.transaction import Batch
+from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.surfaces.daemon.windows import Window, is_due
 from ykactor.surfaces.files.recovery import Recovered
@@ -177,6 +180,38 @@ async def test_partitions_that_refuse_are_asked_again(
                 await daemon.confirmation.confirm("")
         await trio.sleep(WINDOW_S)
         assert in_force(daemon) == "old"
+
+
+@pytest.mark.parametrize("applies_again", [False, True])
+async def test_an_operator_may_be_first(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch, *, applies_again: bool
+) -> None:
+    """A way back that an operator has begun before the end of the window is the operator's in the audit, and no problem."""
+    told: list[object] = []
+    switch = Partitions.switch
+
+    async def not_confirmed(_: Audit, *found: object) -> None:
+        told.append(found)
+
+    async def slow(partitions: Partitions, config: SchedulerConfig, *, afresh: bool) -> str:
+        await trio.sleep(2)
+        return await switch(partitions, config, afresh=afresh)
+
+    async def by_hand(daemon: Daemon) -> None:
+        await daemon.confirmation.roll_back()
+        if applies_again:
+            await apply(daemon, OTHER, 10 * WINDOW_S)
+
+    async with new_daemon(MemoryStore()) as daemon, trio.open_nursery() as nursery:
+        await apply(daemon, NEW, WINDOW_S)
+        monkeypatch.setattr(Audit, "not_confirmed", not_confirmed)
+        monkeypatch.setattr(Partitions, "switch", slow)
+        await trio.sleep(WINDOW_S - 1)
+        nursery.start_soon(by_hand, daemon)
+        await trio.sleep(WINDOW_S)
+        assert (in_force(daemon), told) == ("other" if applies_again else "old", [])
+        status = daemon.confirmation.status()
+        assert (status is not None, status.problem if status is not None else "") == (applies_again, "")
 
 
 # ---- after a sudden end

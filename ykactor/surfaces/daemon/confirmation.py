@@ -125,11 +125,14 @@ class Confirmation:
         try:
             await self.roll_back()
         except ProtocolError as error:
-            if self._reloading.unconfirmed is not None:
+            if self._reloading.unconfirmed is row:
                 if error.message != self._problem:
                     log_event(log, logging.ERROR, "config_not_rolled_back", code=error.code, reason=error.message)
                 self._problem = error.message
                 return False
+            self._problem = ""
+            if error.code != "INTERRUPTED":
+                return True  # an operator has rolled it back, or confirmed it, in the last moment
         except trio.ClosedResourceError:
             return False  # the daemon stops, and the next one does it
         if row is not None:
