@@ -49,7 +49,7 @@ async def running(daemon: RunningDaemon) -> set[str]:
 
 
 async def test_a_plan_is_what_apply_does(tmp_path: Path) -> None:
-    """P6: the task that is to start at once is the one that starts. Daemon and journal tell the same, and do not change."""
+    """The task that is to start at once is the one that starts. Daemon and journal tell the same, and do not change."""
     (tmp_path / "queues.yaml").write_text(QUEUES)
     (larger := tmp_path / "larger.yaml").write_text(LARGER)
     state = tmp_path / "state"

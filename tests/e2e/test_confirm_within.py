@@ -1,4 +1,4 @@
-"""``config apply --confirm-within``, ``config confirm`` and ``config rollback`` (CF-91) beside real daemons (P5)."""
+"""``config apply --confirm-within``, ``config confirm`` and ``config rollback`` (CF-91) beside real daemons."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ class Changes:
 
 @pytest.mark.parametrize("seed", seeds(10))
 async def test_killed_at_any_moment(tmp_path: Path, seed: int) -> None:
-    """Old or new is in force in all partitions; after the end of the window new only if its confirmation was sent (P5)."""
+    """Old or new is in force in all partitions; after the end of the window new only if its confirmation was sent (CF-91)."""
     rng = random.Random(seed)
     directory, first = tmp_path / "state", tmp_path / "first.yaml"
     await trio.Path(first).write_text(QUEUES)

@@ -51,7 +51,7 @@ async def tried(*arguments: str | Path) -> dict[str, dict[str, Any]]:
 
 
 async def test_what_is_said_then_happens(tmp_path: Path) -> None:
-    """P7: the node and the victim of the task that runs; nothing is registered, and nothing changes, before it is sent."""
+    """The node and the victim of the task that runs; nothing is registered, and nothing changes, before it is sent."""
     (tmp_path / "queues.yaml").write_text(QUEUES)
     file, state = scenario(tmp_path / "new.json"), tmp_path / "state"
     async with real_daemon("--config", tmp_path / "queues.yaml", "--state-dir", state) as daemon:

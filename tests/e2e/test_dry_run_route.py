@@ -1,4 +1,4 @@
-"""``POST /v1/dry-run`` (RE-10): what it tells of asks then happens (P7), and nobody learns more by it than by submitting."""
+"""``POST /v1/dry-run`` (RE-10): what it tells of asks then happens, and nobody learns more by it than by submitting."""
 
 from __future__ import annotations
 

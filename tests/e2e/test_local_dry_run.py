@@ -1,4 +1,4 @@
-"""``ykactor run --dry-run``: nothing runs, and the job then has the outcome that it tells (P7)."""
+"""``ykactor run --dry-run``: nothing runs, and the job then has the outcome that it tells."""
 
 from __future__ import annotations
 

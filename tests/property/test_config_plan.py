@@ -1,4 +1,4 @@
-"""``ykactor config plan``: "at once" is what the configuration then does, and the rest follows from the state (P6)."""
+"""``ykactor config plan``: "at once" is what the configuration then does, and the rest follows from the state."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def check(partition: DirectPartition, found: AskExplanation, reason: str) -> Non
 
 @pytest.mark.parametrize("seed", seeds(40))
 def test_every_pending_ask_is_explained(seed: int) -> None:
-    """P4: reasons and codes are those of AP-150, numbers are those of the state, and nothing changes by it."""
+    """Reasons and codes are those of AP-150, numbers are those of the state, and nothing changes by it."""
     story = generate(seed, applications=8, asks=60, reloads=seed % 3, nodes=4)
     direct = DirectPartitions(make, {config.name: make(config, 0) for config in queuefile.load(story.config).partitions})
     explained = 0
@@ -100,7 +100,7 @@ def test_every_pending_ask_is_explained(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(40))
 def test_queues_and_nodes_are_explained(seed: int) -> None:
-    """AP-156, P4: all pending asks are counted, the oldest is the oldest, amounts are those in use, and nothing changes by it."""
+    """AP-156: all pending asks are counted, the oldest is the oldest, amounts are those in use, and nothing changes by it."""
     story = generate(seed, applications=8, asks=60, reloads=seed % 3, nodes=4)
     direct = DirectPartitions(make, {config.name: make(config, 0) for config in queuefile.load(story.config).partitions})
 

@@ -1,4 +1,4 @@
-"""``sim/entitlement.py`` and ``sim/fairness.py``: the fairness account (P11), in exact integers, beside a naive one."""
+"""``sim/entitlement.py`` and ``sim/fairness.py``: the fairness account, in exact integers, beside a naive one."""
 
 import random
 from collections import Counter
@@ -183,7 +183,7 @@ def steps(rng: random.Random) -> Iterator[tuple[int, QueuePath, str, Resource]]:
 
 @pytest.mark.parametrize("seed", seeds(200))
 def test_the_account_of_a_tree(seed: int) -> None:
-    """P11, at every moment of a random history, also when limits and the cluster change."""
+    """The same at every moment of a random history, also when limits and the cluster change."""
     rng = random.Random(seed)
     account, areas = FairnessAccount(0, 0, 10**10, config_of("root", guaranteed={"vcore": 3})), Areas()
     used: dict[QueuePath, list[Resource]] = {leaf: [] for leaf in LEAVES}

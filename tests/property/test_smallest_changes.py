@@ -218,7 +218,7 @@ def less(change: Change, step: int = STEP) -> Change | None:
 
 @pytest.mark.parametrize("seed", seeds(150))
 def test_every_change_places_the_ask_and_less_does_not(seed: int) -> None:
-    """P2: with its messages the ask is placed where it says; without one of several, or with one step less, it is not."""
+    """AP-155: with its messages the ask is placed where it says; without one of several, or with one step less, it is not."""
     world = World(seed)
     for ask_id in world.pending()[:2]:
         result = world.search(ask_id)
@@ -277,7 +277,7 @@ def is_valid(world: World, change: Change) -> bool:
 
 @pytest.mark.parametrize("seed", seeds(60))
 def test_amounts_are_those_of_brute_force(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """P3: of each single amount the least with which messages place the ask, and the fewest tasks of a node."""
+    """AP-155: of each single amount the least with which messages place the ask, and the fewest tasks of a node."""
     monkeypatch.setattr(smallest, "RESULTS_MAX", 100)
     world = World(1000 + seed)
     for ask_id in world.pending()[:1]:

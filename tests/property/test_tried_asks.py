@@ -1,4 +1,4 @@
-"""Dry runs: what is told of an ask then happens, if the scenario is sent at rest (P7)."""
+"""Dry runs: what is told of an ask then happens, if the scenario is sent at rest."""
 
 from __future__ import annotations
 

@@ -121,14 +121,14 @@ def unlimited(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("unlimited")
 @pytest.mark.parametrize("seed", seeds(20))
 def test_each_part_is_right(seed: int) -> None:
-    """P1: restarts, reloads, moves, holds, other priorities, small budgets: each code as long as an ask had it."""
+    """AP-154: restarts, reloads, moves, holds, other priorities, small budgets: each code as long as an ask had it."""
     operated(seed, (LARGE, SMALL)[seed % 2], is_exact=True)
 
 
 @pytest.mark.usefixtures("unlimited")
 @pytest.mark.parametrize("seed", seeds(20))
 def test_each_part_is_right_with_gangs(seed: int) -> None:
-    """P1: the same with placeholders, preemption, tasks that could not start, and nodes that are refused."""
+    """AP-154: the same with placeholders, preemption, tasks that could not start, and nodes that are refused."""
     gangs(seed, is_exact=True)
     answers(seed)
 
@@ -136,7 +136,7 @@ def test_each_part_is_right_with_gangs(seed: int) -> None:
 @pytest.mark.parametrize("most", [1, 3])
 @pytest.mark.parametrize("seed", seeds(10))
 def test_the_sum_is_exact_whatever_is_merged(seed: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """P1: with few changes kept, the parts still add up."""
+    """AP-154: with few changes kept, the parts still add up."""
     monkeypatch.setattr(waits, "CHANGES_MAX", most)
     operated(seed, LARGE, is_exact=False)
     gangs(seed, is_exact=False)
