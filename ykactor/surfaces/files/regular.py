@@ -90,7 +90,9 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     is_special = target.exists() and not target.is_file()
     unfinished = target if is_special else target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        with open(unfinished, "wb", opener=partial(os.open, mode=mode)) as file:
+        if not is_special:
+            unfinished.unlink(missing_ok=True)  # also a link that another user has put there, which is not followed
+        with open(unfinished, "wb" if is_special else "xb", opener=partial(os.open, mode=mode)) as file:
             yield file
         if not is_special:
             unfinished.rename(target)
