@@ -46,6 +46,15 @@ def lines_of(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+def test_a_link_in_its_place_is_not_followed(directory: Path) -> None:
+    """A link that somebody else has put where the file is written leads nowhere else."""
+    other = directory.parent / "other"
+    other.write_text("mine")
+    (directory.parent / f".day.jsonl.{os.getpid()}.tmp").symlink_to(other)
+    target = recorded(directory)
+    assert (target.stat().st_mode & 0o777, target.is_symlink(), other.read_text()) == (0o600, False, "mine")
+
+
 def test_what_is_recorded(directory: Path) -> None:
     """The ends of tasks are run times; what is not known is counted."""
     target = directory.parent / "day.jsonl"
@@ -123,6 +132,19 @@ def test_damage_is_named_with_its_line(directory: Path, options: list[str]) -> N
         assert "found no exact recording" in error_of(whole.replace('"exact":true', '"exact":false', 1))
     else:
         assert "expected recorded in the first line" in error_of('{"name":"","config":"","until":1}\n' + "".join(lines[1:]))
+
+
+@pytest.mark.parametrize(("options", "command"), [((), "replay"), (("--exact",), "simulate"), ((), "submit")])
+def test_one_that_is_not_read_has_one_mistake(directory: Path, options: tuple[str, ...], command: str) -> None:
+    """The lines of a recording that is newer, or for another command, are not looked at: they mean nothing here."""
+    target = recorded(directory, *options)
+    head, *lines = target.read_text().splitlines(keepends=True)
+    target.write_text(head + "".join(line.replace("atNs", "at") for line in lines))
+    result = ykactor(command, target)
+    assert (result.exit_code, "recording" in result.stderr) == (1, True)
+    assert [line for line in result.stderr.splitlines() if f"{target}:" in line] == [
+        line for line in result.stderr.splitlines() if f"{target}:1:" in line
+    ]
 
 
 def test_only_simulate_and_replay_read_recordings(directory: Path) -> None:

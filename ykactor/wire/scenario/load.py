@@ -212,6 +212,8 @@ def exact_lines(path: Path) -> Iterator[tuple[int, Line]]:
     if not reader.mistakes.found and not (isinstance(header, RecordedHeader) and header.recorded.exact):
         text = "found no exact recording, expected one of ykactor record --exact"
         reader.mistakes.found.append(Mistake(str(path), 1, 1, "", text))
+    if reader.mistakes.found:
+        raise ScenarioError(reader.mistakes.found)
     for part in found:
         if reader.mistakes.found:
             break
@@ -287,16 +289,9 @@ class _Reader:
         found = self._converted(part, part.tree, RecordedHeader if is_recording else Header)
         if isinstance(found, RecordedHeader):
             self.recorded = found.recorded
-            if found.recorded.version > VERSION:
-                text = f"found {found.recorded.version}, of a newer ykactor, expected at most {VERSION}"
-                part.note(self.mistakes, Found(("recorded", "version"), text))
-            elif found.recorded.exact and not self._exact:
-                part.note(
-                    self.mistakes, Found(("recorded",), "found an exact recording, which is for ykactor replay", is_key=True)
-                )
-            elif not self._recordings:
-                text = "found a recording, expected another scenario: only ykactor simulate and replay read recordings"
-                part.note(self.mistakes, Found(("recorded",), text, is_key=True))
+            if refusal := self._refusal(found.recorded):
+                self.refuses = True
+                part.note(self.mistakes, Found(("recorded",), refusal, is_key=True))
         return found if isinstance(found, Header) else Header("", "", 0)
 
     def _refusal(self, recorded: Recorded) -> str:
