@@ -512,7 +512,7 @@ def _waits(state: SchedulerState) -> Iterator[str]:
             if queue.past is not None:
                 queues.append((name, name_of(queue.key)))
         alone = application.own_waits.keys() - application.asks.keys()
-        replacing = {real.allocation_key for real, _ in _owner(state, application).tasks.replacing.values()}
+        replacing = _replacing(state, application)
         yield from differs(
             f"application {name}", "asks that wait for something of their own and replace", alone, alone & replacing
         )
@@ -520,8 +520,11 @@ def _waits(state: SchedulerState) -> Iterator[str]:
     yield from differs("the scheduler", "the pasts of queues of asks", sorted(waits.queues), sorted(queues))
 
 
-def _owner(state: SchedulerState, application: PendingApplication) -> Application:
-    return state.registry.leaf_of(application.application_id).applications[application.application_id]
+def _replacing(state: SchedulerState, application: PendingApplication) -> set[AllocationKey]:
+    """The asks that replace placeholders; none if the leaf does not have the application, which another check says."""
+    leaf = state.registry.queues.get(application.leaf.path)
+    owner = leaf.applications.get(application.application_id) if isinstance(leaf, LeafCore) else None
+    return set() if owner is None else {real.allocation_key for real, _ in owner.tasks.replacing.values()}
 
 
 def _quota_clocks(state: SchedulerState) -> Iterator[str]:
