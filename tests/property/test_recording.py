@@ -26,11 +26,14 @@ from ykactor.core.messages.facts import Allocated, Fact, Released, ReleaseStarte
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.turn.turn import Input
+from ykactor.core.values.ids import PartitionName
 from ykactor.journal.reading import Reader
 from ykactor.sim.anonymous import Names
+from ykactor.sim.recording import in_order
 from ykactor.surfaces.cli import record as record_command
 from ykactor.surfaces.cli.replay import compared, exact_turns, replayed
 from ykactor.wire import queuefile
+from ykactor.wire.history import RecordedTurn
 from ykactor.wire.scenario.recording import Life, Turn
 
 
@@ -131,6 +134,16 @@ def test_the_same_configuration_places_the_same(seed: int, tmp_path: Path) -> No
             target = tmp_path / "day.jsonl"
             record(directory, target, *options)
             assert placements(run(loaded(target))) == placements(facts_of(directory, from_ns)), directory
+
+
+@pytest.mark.parametrize(("before", "apart_ns"), [(3000, S_NS // 1000), (5, 3600 * S_NS)])
+def test_turns_of_several_partitions_are_recorded_by_time(before: int, apart_ns: int) -> None:
+    """A long turn is in the history behind all the short ones of others that began in it, also if the machine has slept."""
+    short = [RecordedTurn(PartitionName("short"), number, number * apart_ns) for number in range(1, before)]
+    long = RecordedTurn(PartitionName("long"), 1, apart_ns // 2)
+    after = [RecordedTurn(PartitionName("short"), number, number * apart_ns) for number in range(before, before + 2000)]
+    found = [turn for turn, _ in in_order((turn, None) for turn in [*short, long, *after])]
+    assert found == [long, *short, *after]
 
 
 def as_text(at_ns: int) -> str:

@@ -23,6 +23,7 @@ from ykactor.core.records.rows import PartitionRow
 from ykactor.core.turn.turn import Input
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import finished
+from ykactor.core.values.times import S_NS
 from ykactor.sim.anonymous import pinned
 from ykactor.sim.lives import REFUSED, Fate, Kept, Tracker
 from ykactor.sim.replay import Replay, ends_partition
@@ -45,8 +46,9 @@ from ykactor.wire.scenario.recording import (
 
 #: The turns of a history in its order, from the newest states before the begin on, each with the state before it if that is kept.
 Turns = Callable[[], Iterable[tuple[RecordedTurn, bytes | None]]]
-#: Turns that wait for those of other partitions with earlier times.
-ORDERED_TURNS = 256
+#: A turn is in the history when it has ended. So many turns, and all of so long, wait for those of other partitions that began
+#: earlier: a long turn ends after many short ones, and after a long time if the machine sleeps in it.
+ORDERED_TURNS, ORDERED_NS = 256, 10 * S_NS
 
 
 class UnusableHistoryError(Exception):
@@ -189,9 +191,11 @@ class Recording:
 def in_order(turns: Iterable[tuple[RecordedTurn, bytes | None]]) -> Iterator[tuple[RecordedTurn, bytes | None]]:
     """The turns by time: those of different partitions are kept in the order in which they ended."""
     heap: list[tuple[int, int, tuple[RecordedTurn, bytes | None]]] = []
+    newest_ns = 0
     for number, each in enumerate(turns):
+        newest_ns = max(newest_ns, each[0].now_ns)
         heapq.heappush(heap, (each[0].now_ns, number, each))
-        if len(heap) > ORDERED_TURNS:
+        while len(heap) > ORDERED_TURNS and heap[0][0] < newest_ns - ORDERED_NS:
             yield heapq.heappop(heap)[2]
     while heap:
         yield heapq.heappop(heap)[2]
