@@ -27,7 +27,7 @@ from ykactor.surfaces.cli import exit_codes, state_options
 from ykactor.surfaces.cli import serve as serve_module
 from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
-from ykactor.surfaces.daemon.delivery import CHANGES_LOGGED_MAX
+from ykactor.surfaces.daemon.reports import CHANGES_LOGGED_MAX
 from ykactor.surfaces.log.logs import LINES_MAX
 from ykactor.surfaces.net.doors import DoorSettings, TcpAddress, open_doors
 from ykactor.surfaces.net.systemd import Notifier

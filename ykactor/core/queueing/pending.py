@@ -264,7 +264,10 @@ class PendingApplication:
 
     def waits_for_turn(self, queue: AskQueue) -> bool:
         """True if the asks of a queue have waited for nothing but their turn, each since its ``since_ns``."""
-        return not self.own_waits and queue.past is None and (queue.history is None or queue.history.is_trivial())
+        if self.own_waits or queue.past is not None:
+            return False
+        history = queue.history
+        return history is None or not (history.changes or history.merged or history.first is not PendingCode.NEXT)
 
     def wait_for(self, ask: Ask, code: PendingCode | None) -> None:
         """Let one ask wait for something of its own from now on; None: for what its queue will wait for, or for a placeholder."""

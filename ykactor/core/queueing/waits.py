@@ -57,10 +57,6 @@ class CodeHistory(Struct, omit_defaults=True, forbid_unknown_fields=True):
         """True if there was one code only."""
         return not (self.changes or self.merged)
 
-    def is_trivial(self) -> bool:
-        """True if nothing but a turn was waited for."""
-        return self.first is _NEXT and not self.changes and not self.merged
-
     def copy(self) -> CodeHistory:
         """A copy, which goes on by itself."""
         return CodeHistory(self.first, list(self.changes), self.merged_from_ns, dict(self.merged))

@@ -132,4 +132,5 @@ class Observer:
             state.tree.update_places(some)
             yield _ITEMS * len(some)
         work.leaves.clear()
-        state.tree.waits.end_rebuilding()
+        if state.tree.waits.is_rebuilding:
+            state.tree.waits.end_rebuilding()

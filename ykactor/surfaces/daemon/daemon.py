@@ -41,10 +41,10 @@ from ykactor.journal.terms import Terms
 from ykactor.surfaces.admission.admission import Admission
 from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.daemon.confirmation import Confirmation
-from ykactor.surfaces.daemon.delivery import Delivery
 from ykactor.surfaces.daemon.groups import GroupResolver
 from ykactor.surfaces.daemon.reloading import QueueFile, ReadConfig, Reloading, Source
 from ykactor.surfaces.daemon.reports import (
+    Delivery,
     Incidents,
     JournalLog,
     checks_of_files,

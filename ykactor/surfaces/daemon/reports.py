@@ -1,4 +1,4 @@
-"""Reports of the daemon about itself: the line of ``systemctl status``, some lines of the log, and records of failures."""
+"""Reports of the daemon: the facts of a turn as events, lines and messages, ``systemctl status``, and records of failures."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from msgspec import Raw, Struct
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.health import Check
 from ykactor.actors.journal import Journal
-from ykactor.actors.outbox import Outbox
+from ykactor.actors.outbox import Outbox, OutboxRegistry
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
 from ykactor.actors.ring import Ring
 from ykactor.actors.standbys import Standbys
 from ykactor.actors.supervision import Incident, Rows, reason_of
-from ykactor.core.messages.facts import Allocated, Preempted, PreemptionRefused
+from ykactor.core.messages.facts import Allocated, ConfigurationChanged, Fact, Preempted, PreemptionRefused
 from ykactor.core.messages.kinds import Consequence
 from ykactor.core.turn.scheduler import Cycle
 from ykactor.core.turn.turn import Cause
@@ -34,10 +34,46 @@ from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.files.regular import write_private
 from ykactor.surfaces.files.watcher import FileWatcher
 from ykactor.surfaces.log.logs import get_logger, log_event
+from ykactor.surfaces.metrics.instruments import Instruments
 from ykactor.wire.history import encode_cause
 from ykactor.wire.post_mortem import EarlierTurn, PostMortem
+from ykactor.wire.si.codec import Encoding
+from ykactor.wire.si.events import events, mentioned
+from ykactor.wire.si.responses import responses
 
 log = get_logger(__name__)
+
+#: The number of changes of one configuration that are logged one by one.
+CHANGES_LOGGED_MAX = 200
+
+
+def _log_changes(partition: PartitionName, facts: list[Fact]) -> None:
+    """Log what a new configuration changes in a partition, if the facts tell of one: at most ``CHANGES_LOGGED_MAX`` changes."""
+    for fact in facts:  # 20 ns each, nothing beside making their events
+        if type(fact) is ConfigurationChanged:
+            for change in fact.changes[:CHANGES_LOGGED_MAX]:
+                log_event(log, logging.INFO, "config_change", partition=partition, change=change)
+            if len(fact.changes) > CHANGES_LOGGED_MAX:
+                more = len(fact.changes) - CHANGES_LOGGED_MAX
+                log_event(log, logging.INFO, "config_change", partition=partition, change=f"and {more} more")
+
+
+class Delivery:
+    """Makes events of facts, and logs, counts and delivers facts (``actors.feed.Delivery``)."""
+
+    render = staticmethod(events)
+    mentioned = staticmethod(mentioned)
+
+    def __init__(self, instruments: Instruments, outboxes: OutboxRegistry[Encoding]) -> None:
+        self._instruments = instruments
+        self._outboxes = outboxes
+
+    def deliver(self, partition: PartitionName, facts: list[Fact]) -> None:
+        """Log and count facts, and post what a resource manager is told of them."""
+        _log_changes(partition, facts)
+        self._instruments.facts.count(partition, facts)
+        if self._outboxes.current is not None:
+            self._outboxes.deliver(responses(facts, partition))
 
 
 def status_of(actors: Iterable[PartitionActor], checksum: str) -> str:
