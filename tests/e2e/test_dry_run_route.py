@@ -59,7 +59,7 @@ async def test_what_is_told_then_happens() -> None:
         assert (other["outcome"], other["code"]) == ("never", "TOO_LARGE")
         await rest.submit(applications("x", "root.b"), si.AllocationRequest(allocations=[allocation("x-1", "x")]))
         registry = rest.daemon.registry(rest.daemon.config.partitions[0].name)
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             while not (going := registry.leaf_of("old").applications["old"].tasks.released):  # type: ignore[index,arg-type]  # noqa: ASYNC110
                 await trio.sleep(0.05)
         assert sorted(going) == one["preempts"]

@@ -53,6 +53,7 @@ UNWRITABLE = {
 MISSING_STATE = {
     "journal": ["info", "{missing}"],
     "replay": ["{missing}"],
+    "record": ["{missing}", "-o", "{missing}.jsonl"],
     "story": ["app-1", "--state-dir", "{missing}"],
     "audit": ["--state-dir", "{missing}"],
     "usage": ["--state-dir", "{missing}"],
@@ -122,8 +123,8 @@ def filled(arguments, tmp_path):
     """The arguments with their places filled in."""
     (tmp_path / "file").write_text("")
     nodes, tasks = tmp_path / "nodes.csv", tmp_path / "tasks.csv"
-    nodes.write_text("sn,cpu_milli,memory_mib,gpu\nn0,32000,1024,0\n")
-    tasks.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli,qos,creation_time,deletion_time,scheduled_time\n")
+    nodes.write_text("sn,cpu_milli,memory_mib,gpu,model\nn0,32000,1024,0,\n")
+    tasks.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,creation_time,deletion_time,scheduled_time\n")
     places = {"missing": tmp_path / "none", "unwritable": tmp_path / "file" / "out", "nodes": nodes, "tasks": tasks}
     return [argument.format(**places) for argument in arguments]
 

@@ -128,6 +128,7 @@ class World:
             "journal backup": (state, directory / f"backup{EVIL}"),
             "journal restore": (kubeconfig, directory / "restored"),
             "replay": (state,),
+            "record": (state,),
             "replica": ("--url", f"ws://127.0.0.1:1/{EVIL}"),
             "take-over": ("--state-dir", directory / f"none{EVIL}"),
             "what-if": (scenario, "--on", state),
