@@ -159,8 +159,10 @@ class FactCounts:
             if not fact.recovered:
                 waited_ns = fact.at_ns - fact.ask.since_ns
                 waits.append(waited_ns / S_NS if waited_ns > 0 else 0.0)
-                if fact.waited is None and waited_ns > 0:
-                    turns_ns[path] = turns_ns.get(path, 0) + waited_ns
+                if fact.waited is None:
+                    if waited_ns > 0:
+                        turns_ns[path] = turns_ns.get(path, 0) + waited_ns
+                    continue
             if fact.waited is not None:
                 self._waited(path).update(fact.waited)
         for path, ns in turns_ns.items():

@@ -7,8 +7,8 @@ make the records directly, without the intermediate ``_Event``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from ykactor.core.config.access import PrincipalKind
 from ykactor.core.messages import facts
@@ -93,9 +93,22 @@ def _of_application(
 
 def _of_wait(fact: facts.AskRemoved | facts.Allocated, partition: str, sequence: int, change: str, detail: str) -> si.EventRecord:
     """About an ask that may have waited until now."""
-    ask, waited = fact.ask, cast("Mapping[str, int] | None", fact.waited)
-    name, key, at_ns, queue, resource = ask.application_id, ask.allocation_key, fact.at_ns, fact.queue, ask.resource
-    return si.EventRecord(sequence, "APP", name, change, detail, at_ns, key, "", partition, queue, resource, None, waited)
+    ask, key, waited = fact.ask, fact.ask.allocation_key, fact.waited
+    return si.EventRecord(
+        sequence,
+        "APP",
+        ask.application_id,
+        change,
+        detail,
+        fact.at_ns,
+        key,
+        "",
+        partition,
+        fact.queue,
+        ask.resource,
+        None,
+        waited,  # type: ignore[arg-type]  # codes are texts
+    )
 
 
 def _of_node(fact: facts.Allocated | facts.NodeUseChanged, partition: str, sequence: int, change: str) -> si.EventRecord:
