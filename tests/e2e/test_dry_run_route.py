@@ -126,13 +126,13 @@ async def test_a_process_that_takes_too_much(monkeypatch: pytest.MonkeyPatch, fa
 
 
 def test_the_process_may_take_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that is nicer than the daemon, and has 1 GiB."""
+    """A process that is nicer than the daemon, and has 1 GiB, and 30 s, also if the daemon that ends it is gone."""
     taken: list[object] = []
     monkeypatch.setattr(os, "nice", taken.append)
     monkeypatch.setattr(resource, "setrlimit", lambda *limit: taken.append(limit))
     empty = trial.Trial(0, 60, {}, si.ApplicationRequest(), si.AllocationRequest(), {})
     trial.tried(msgpack.encode(empty))
-    assert taken == [10, (resource.RLIMIT_AS, (2**30, 2**30))]
+    assert taken == [10, (resource.RLIMIT_AS, (2**30, 2**30)), (resource.RLIMIT_CPU, (30, 30))]
 
 
 async def test_who_may_not_submit_may_not_try() -> None:

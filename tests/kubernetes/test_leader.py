@@ -204,6 +204,18 @@ async def test_a_leader_whose_lease_another_one_has_taken_stops(play: Any, autoj
     assert lease(one)["spec"]["holderIdentity"] == "other"
 
 
+async def test_of_two_with_the_same_name_the_newer_one_leads(play: Any, autojump_clock: Clock) -> None:
+    """The older one stops at its next renewal, for which the number of the takeover is enough, and does not give the Lease up."""
+    one = play("same")
+    await trio.sleep(RENEW_S + 1)
+    two = play("same")
+    await trio.sleep(1)
+    assert (one.leads, two.leads) == (True, True)
+    await trio.sleep(RENEW_S)
+    assert [what for what, _ in one.times[:2]] == ["begin", "end"]
+    assert lease(one)["spec"]["holderIdentity"] == "same"
+
+
 async def test_a_leader_that_gives_up_lets_another_one_lead(play: Any, autojump_clock: Clock) -> None:
     """The daemon serves another process: the Lease is free at once, and is not taken again for twice its duration."""
     one = play("one")

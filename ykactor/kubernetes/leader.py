@@ -170,7 +170,7 @@ class Leader:
         with trio.move_on_after(RENEW_S):
             try:
                 lease = await self._read()
-                if lease is not None and lease.spec.holder_identity not in (self._name.identity, "", None):
+                if lease is not None and self._is_of_another(lease, held):
                     return False
                 if await self._write(held, lease):
                     held.renewed_s = began_s
@@ -178,10 +178,14 @@ class Leader:
                 pass
         return True
 
+    def _is_of_another(self, lease: Lease, held: _Held) -> bool:
+        """True if another process has taken the Lease, maybe one that has the same name by mistake."""
+        return lease.spec.holder_identity not in (self._name.identity, "", None) or _epoch_of(lease) > held.epoch
+
     async def _release(self, held: _Held) -> None:
         try:
             lease = await self._read()
-            if lease is not None and lease.spec.holder_identity == self._name.identity:
+            if lease is not None and lease.spec.holder_identity == self._name.identity and not self._is_of_another(lease, held):
                 await self._write(held, lease, identity="")
         except ApiError:
             pass  # it runs out

@@ -274,16 +274,16 @@ def _larger(part: Part, wanted: Part) -> Part:
 
 def _needed(parts: list[Part], outcome: Outcome, tries: _Tries) -> Found:
     """The changes of several that are needed, each with the smallest amount."""
-    least = True
     while True:
-        shown = list(parts)
+        shown, least = list(parts), True
         for part in shown:
             rest = [each for each in parts if each is not part]
             if len(parts) > 1 and (without := tries(rest)).node_id:
                 parts, outcome = rest, without
         for index, part in enumerate(parts):
             if part.step:
-                parts[index], outcome, least = _least_of(parts, index, outcome, tries)
+                parts[index], outcome, is_least = _least_of(parts, index, outcome, tries)
+                least = least and is_least
         if parts == shown or not least:
             return Found([part.change for part in parts], outcome.node_id, outcome.at_ns, least)
 

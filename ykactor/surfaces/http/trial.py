@@ -22,8 +22,9 @@ from ykactor.wire.rest.codec import encode
 from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.si import messages as si
 
-#: The bytes that the process may have, and how much nicer it is than the daemon.
+#: The bytes and the CPU seconds that the process may have, also without the daemon, and how much nicer it is.
 MEMORY_MAX = 2**30
+CPU_MAX_S = 30
 NICE = 10
 
 
@@ -64,6 +65,7 @@ def tried(data: bytes) -> bytes:
     """The answer to a trial, both encoded; for a process of its own."""
     os.nice(NICE)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_MAX_S, CPU_MAX_S))
     return answer(msgpack.decode(data, type=Trial))
 
 
