@@ -134,6 +134,8 @@ def test_amounts_that_change_nothing_are_told(tmp_path: Path) -> None:
     [
         ("partitions: 3", (), exit_codes.FAILED, "new.yaml:1:13"),
         (LARGER, ("--fail-on", "never,sometimes"), exit_codes.USAGE, "found sometimes, expected some of never, preempt"),
+        (LARGER, ("--fail-on", ""), exit_codes.USAGE, "found '', expected some of never, preempt"),
+        (" \n", (), exit_codes.FAILED, "new.yaml: found nothing, expected a queue configuration"),
         (LARGER, ("--horizon", "-1"), exit_codes.USAGE, "expected a number"),
         (LARGER, ("--on", "."), exit_codes.USAGE, "found --base and --on, expected one of them"),
         (LARGER, ("--url", "ws://127.0.0.1:1"), exit_codes.USAGE, "found --url with --base, expected one of them"),
@@ -145,3 +147,18 @@ def test_wrong_input(tmp_path: Path, text: str, flags: tuple[str, ...], code: in
     (new := tmp_path / "new.yaml").write_text(text)
     found, output = invoked("config", "plan", new, "--base", old, *flags)
     assert (found, expected in output) == (code, True), output
+
+
+async def test_what_apply_refuses(tmp_path: Path) -> None:
+    """An empty file, as of a generator that has failed, and mistakes, each of which has a line. Nothing changes."""
+    (tmp_path / "queues.yaml").write_text(QUEUES)
+    (new := tmp_path / "new.yaml").write_text("")
+    async with real_daemon("--config", tmp_path / "queues.yaml") as daemon:
+        before, _ = await run_command("config", "--url", daemon.url)
+        _, errors = await run_command("config", "apply", new, "--url", daemon.url, expect=1)
+        assert errors == f"Error: {new}: found nothing, expected a queue configuration\n"
+        new.write_text(QUEUES.replace("vcore: 2", "vcore: -2").replace("name: b", "name: 'b c'"))
+        _, errors = await run_command("config", "apply", new, "--url", daemon.url, expect=1)
+        assert "\\n" not in errors
+        assert len(errors.splitlines()) >= 2
+        assert await run_command("config", "--url", daemon.url) == (before, "")

@@ -91,6 +91,8 @@ async def first_released(rm: ResourceManager) -> str:
 @pytest.mark.parametrize(
     ("flags", "code", "text"),
     [
+        (("--on", "."), exit_codes.USAGE, "found --on without --dry-run, expected both"),
+        (("-o", "json"), exit_codes.USAGE, "found -o without --dry-run, expected both"),
         (("--dry-run", "--on", "nowhere"), exit_codes.USAGE, "does not exist"),
         (("--dry-run", "--url", "ws://127.0.0.1:1"), exit_codes.FAILED, "nothing listens there"),
     ],

@@ -16,7 +16,7 @@ from ykactor.core.values.printable import printable
 from ykactor.surfaces.cli import exit_codes, loop
 from ykactor.surfaces.cli.cells import time_text
 from ykactor.surfaces.cli.options import PRIORITY
-from ykactor.surfaces.cli.terminal import print_journal_status, say
+from ykactor.surfaces.cli.terminal import print_journal_status, say, say_lines
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.si import messages as si
 
@@ -76,7 +76,7 @@ async def _ask(daemon: Destination, acts: Sequence[Act], expectations: Sequence[
                     say(f"  {sentence}")
             except RequestRefused as refusal:
                 refused += 1
-                say(f"{act.name} refused: {_sentence(refusal)}", err=True)
+                say_lines(f"{act.name} refused: {_sentence(refusal)}", err=True)  # each mistake of a configuration has a line
     return refused
 
 

@@ -61,10 +61,14 @@ def command(ctx: click.Context, showing: Showing) -> None:
 # ---- plan
 
 
-def _reasons(_ctx: click.Context, _param: click.Parameter, text: str) -> list[str]:
+def _reasons(_ctx: click.Context, _param: click.Parameter, text: str | None) -> list[str]:
+    if text is None:
+        return []
     names = [name for each in text.split(",") if (name := each.strip())]
     if unknown := [name for name in names if name not in _REASONS]:
         raise click.BadParameter(f"found {some(unknown)}, expected some of {', '.join(_REASONS)}")
+    if not names:
+        raise click.BadParameter(f"found {text!r}, expected some of {', '.join(_REASONS)}")
     return names
 
 
@@ -76,7 +80,6 @@ def _reasons(_ctx: click.Context, _param: click.Parameter, text: str) -> list[st
 @click.option(
     "--fail-on",
     "reasons",
-    default="",
     callback=_reasons,
     metavar="REASONS",
     help=f"Exit with code 1 if it does one of these: {', '.join(_REASONS)}; several with commas between them.",
@@ -120,12 +123,21 @@ def plan_command(
 def _loaded(file: str) -> SchedulerConfig:
     """A queue file; ends the command with its mistakes."""
     try:
-        return load(read_once(file), name_of(file))
-    except NoTextError as error:
-        raise click.ClickException(str(error)) from None
+        return load(_text_of(file), name_of(file))
     except ConfigError as error:
         warn(error.warnings)
         raise click.ClickException(explained(error)) from None
+
+
+def _text_of(file: str) -> str:
+    """The text of a queue file. An empty one, as of a generator that has failed, is refused."""
+    try:
+        text = read_once(file)
+    except NoTextError as error:
+        raise click.ClickException(str(error)) from None
+    if not text.strip():
+        raise click.ClickException(f"{name_of(file)}: found nothing, expected a queue configuration")
+    return text
 
 
 def _empty(config: SchedulerConfig) -> dict[PartitionName, Cores]:
@@ -251,10 +263,7 @@ def apply(file: str, if_checksum: str, confirm_within: float | None, daemon: Des
     confirm keeps this one in time, also if the daemon is restarted or a standby takes over meanwhile. Until then no other
     configuration is accepted, and a queue file that has changed waits.
     """
-    try:
-        text = read_once(file)
-    except NoTextError as error:
-        raise click.ClickException(str(error)) from None
+    text = _text_of(file)
     request = si.UpdateConfigurationRequest(config=text, if_checksum=if_checksum, confirm_within_seconds=confirm_within)
     ask_for(daemon, [Act(name_of(file), "is in force", request)])
 

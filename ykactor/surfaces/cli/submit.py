@@ -152,6 +152,8 @@ def command(
     would preempt; its configuration counts with --with-config only. Nothing else arrives meanwhile, and nobody knows when the
     tasks that run end. Without --on it needs the role replica.
     """
+    if not is_tried and (journal is not None or output != "text"):
+        raise click.UsageError(f"found {'-o' if journal is None else '--on'} without --dry-run, expected both")
     with exit_codes.ending(ScenarioError):
         scenario = load(file)
     for warning in unit_warnings(file, scenario):
@@ -159,7 +161,7 @@ def command(
     _refuse_operators(file, scenario)
     if with_config:
         say(_replacement(scenario, file), err=True)
-    if is_tried or journal is not None:
+    if is_tried:
         print_tried(daemon, journal, scenario, with_config=with_config, is_json=output == "json")
         return
     play = _Play(scenario, speed, with_config)
