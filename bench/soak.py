@@ -26,6 +26,7 @@ from bench.beside import Beside
 from bench.churn import Churn, config
 from bench.growth import History, Quantity, growing, note, of_files, of_process, picture, tables
 from bench.lives import Life, Line, living
+from ykactor.actors import selection
 from ykactor.actors.clock import Clock
 from ykactor.core.accounting import accounts
 from ykactor.core.values.times import S_NS
@@ -38,6 +39,9 @@ PICTURE = Path(__file__).parent / "soak.svg"
 _HOUR_S, _STEPS = 3600, 60
 #: The number of accounts that are kept, instead of those of more than a month: its bound has to be reached in the first third.
 _ACCOUNTS_MAX = 1_000
+#: The bytes of the parts that the feed keeps, instead of 16 MiB, which no daemon reaches in its 60 hours: how many parts it has
+#: before depends on its followers.
+_KEPT_BYTES_MAX = 2**18
 #: When all begins, Unix time.
 _START_NS = 1_700_000_000 * S_NS
 #: What the picture shows, beside the number of rows.
@@ -159,7 +163,11 @@ def _sample(life: Life, folder: Path) -> dict[Quantity, float]:
 
 def run(plan: Plan, on_hour: Callable[[int, History], None] = lambda *_: None) -> Result:
     """Run a soak in a directory that is removed at the end."""
-    with tempfile.TemporaryDirectory() as folder, patch.object(accounts, "ROWS_MAX", _ACCOUNTS_MAX):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        patch.object(accounts, "ROWS_MAX", _ACCOUNTS_MAX),
+        patch.object(selection, "_KEPT_BYTES_MAX", _KEPT_BYTES_MAX),
+    ):
         clock = trio.testing.MockClock(autojump_threshold=0)
         return trio.run(soak, plan, Path(folder), on_hour, clock=clock)
 

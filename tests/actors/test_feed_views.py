@@ -113,15 +113,29 @@ async def test_what_is_kept_for_others_is_bounded_by_bytes(monkeypatch):
     monkeypatch.setattr(selection, "_KEPT_BYTES_MAX", 10_000)
     async with make_world() as w:
         await w.publish(*["x" * 900] * 40, partition="gpu")
+        shared = w.feed.selection(w.form, EventFilter(), Blind())
         for after in range(39, -1, -1):
             subscribe(w, Blind(), after).next_nowait()
-            kept = w.feed._kept_parts
-            sizes = [selection._size_of(part) for part in kept._parts.values()]
-            assert kept._bytes == sum(sizes)
-            assert kept._bytes <= 10_000 or len(sizes) == 1
+            sizes = [selection._size_of(part) for part in shared.parts.values()]
+            assert w.feed._kept_parts._bytes == sum(sizes)
+            assert sum(sizes) <= 10_000 or len(sizes) == 1
         assert (await subscribe(w, Blind(), 38).next()).events == [
             w.feed.ring.encoded([number], w.form.encode)[0] for number in (39, 40)
         ]
+
+
+async def test_the_filter_of_a_subscriber_that_has_left_is_not_kept(monkeypatch):
+    """A filter may have 4 MiB, and the part of one that matches nothing counts 1 KiB: kept parts keep no filter."""
+    monkeypatch.setattr(selection, "_KEPT_BYTES_MAX", 10_000)
+    async with make_world() as w:
+        await w.publish("a", "b")
+        for number in range(20):
+            follower = subscribe(w, None, applications=frozenset({f"none-{number}"}))
+            assert follower.next_nowait() == Reached(2)
+            filters = [wanted.applications for _, wanted, _ in w.feed._selections]
+            assert filters == [frozenset({f"none-{number}"})]
+        kept = w.feed._kept_parts
+        assert kept._bytes == sum(kept._sizes.values()) <= 10_000
 
 
 async def test_a_filter_asks_about_what_is_shown():

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
+from weakref import ref
 
 from msgspec import Struct
 
@@ -110,27 +111,32 @@ class Part(NamedTuple):
 
 
 class Kept:
-    """The newest parts of all selections."""
+    """The newest parts of all selections, and what bounds their bytes. A selection has its own parts, which end with it.
+
+    What they have counted is counted until they would be the oldest.
+    """
 
     def __init__(self) -> None:
-        self._parts: dict[tuple[Selection, int], Part] = {}
+        #: The size of each part, the oldest first.
+        self._sizes: dict[tuple[ref[Selection], int], int] = {}
         self._bytes = 0
-
-    def get(self, selection: Selection, after: int) -> Part | None:
-        """The part of the selection that begins after this number."""
-        return self._parts.get((selection, after))
 
     def put(self, selection: Selection, after: int, part: Part) -> None:
         """Keep the part, and drop the oldest if there are too many; the new one is kept in any case."""
-        if (selection, after) in self._parts:
-            self._drop((selection, after))
-        self._parts[selection, after] = part
-        self._bytes += _size_of(part)
-        while self._bytes > _KEPT_BYTES_MAX and len(self._parts) > 1:
-            self._drop(next(iter(self._parts)))
+        place = ref(selection), after
+        self._bytes -= self._sizes.pop(place, 0)
+        self._sizes[place] = _size_of(part)
+        self._bytes += self._sizes[place]
+        selection.parts[after] = part
+        while self._bytes > _KEPT_BYTES_MAX and len(self._sizes) > 1:
+            self._drop_oldest()
 
-    def _drop(self, place: tuple[Selection, int]) -> None:
-        self._bytes -= _size_of(self._parts.pop(place))
+    def _drop_oldest(self) -> None:
+        oldest, after = place = next(iter(self._sizes))
+        self._bytes -= self._sizes.pop(place)
+        selection = oldest()
+        if selection is not None:
+            del selection.parts[after]
 
 
 def _size_of(part: Part) -> int:
@@ -144,6 +150,9 @@ class Selection:
         wanted: the events to deliver.
         view: what is shown of them; None: everything.
         kept: shared by all selections of a feed.
+
+    Attributes:
+        parts: those that ``kept`` keeps, by the numbers that they follow.
     """
 
     def __init__(self, ring: Ring, form: Format, wanted: EventFilter, view: View | None, kept: Kept) -> None:
@@ -153,10 +162,11 @@ class Selection:
         self._wants = None if wanted == EventFilter() else wanted.wants
         self._view = view
         self._kept = kept
+        self.parts: dict[int, Part] = {}
 
     def part(self, after: int, newest: int) -> Part:
         """The part that follows the event ``after``, which is older than ``newest``; the events must be in the ring."""
-        part = self._kept.get(self, after)
+        part = self.parts.get(after)
         if part is None or part.end > newest:
             part = self._make(range(after + 1, min(newest, after + SCAN_MAX) + 1))
             self._kept.put(self, after, part)
@@ -164,7 +174,7 @@ class Selection:
 
     def has_part(self, after: int, newest: int) -> bool:
         """True if this part was made before."""
-        part = self._kept.get(self, after)
+        part = self.parts.get(after)
         return part is not None and part.end <= newest
 
     def _make(self, numbers: range) -> Part:
