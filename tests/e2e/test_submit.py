@@ -258,7 +258,7 @@ async def test_joins_the_holder(scenario):
             assert await next_allocated(rm) == [("t0", "n1")]
             await rm.request(asks("large", vcore=9000))
         output, _ = await run_command("submit", scenario, "--url", url, "--rm-id", "rm-1")
-        assert "waiting large of app-1 (FAILED): wants 9, has 3 of 4 vcore in the cluster; can never fit" in output
+        assert "waiting large of app-1 (FAILED): can never fit: the largest node has 4 vcore, it wants 9; wants 9" in output
         assert "node s1 accepted" in output
         assert "node n1 rejected" in output
         state = await state_of(url)

@@ -127,7 +127,7 @@ async def test_messages_and_acts_of_a_scenario(tmp_path: Path) -> None:
         "ended after 3 s: it was withdrawn before it ran",
         "Starting",
         "ended on n1 after 7 s: STOPPED_BY_RM",
-        "waits: wants 9, has 2 of 4 vcore in the cluster; can never fit: the largest node has 4 vcore, it wants 9",
+        "waits: can never fit: the largest node has 4 vcore, it wants 9; wants 9, has 2 of 4 vcore in the cluster",
     ]
     assert errors == "refused: at 4: failed to find application nobody\n"
 

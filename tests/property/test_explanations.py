@@ -45,13 +45,22 @@ def check_times(found: AskExplanation, ask: Ask) -> None:
     assert all(0 <= since <= found.time for since in times)
 
 
+def check_binding(found: AskExplanation) -> None:
+    """The level that is marked is the one of which the reason speaks first, also where several are short."""
+    assert isinstance(found.binding, int) == (found.code != PendingCode.NEXT.value)
+    if isinstance(found.binding, int):
+        level = found.levels[found.binding]
+        assert level.code == found.code
+        assert found.reason.startswith(level.reason.partition("; ")[0])
+
+
 def check(partition: DirectPartition, found: AskExplanation, reason: str) -> None:
     """One explanation against the state."""
     state = partition.scheduler.state
     waiting = state.applications[ApplicationID(found.application_id)]
     assert found.reason == reason
     assert sum((found.nodes or {}).values()) == len(state.nodes.nodes)
-    assert isinstance(found.binding, int) == (found.code != PendingCode.NEXT.value)
+    check_binding(found)
     for level in found.levels:
         assert bool(level.code) == bool(level.reason)
         if isinstance(level.used, int) and isinstance(level.max, int) and isinstance(level.wants, int):
@@ -75,7 +84,7 @@ def check(partition: DirectPartition, found: AskExplanation, reason: str) -> Non
 
 @pytest.mark.parametrize("seed", seeds(40))
 def test_every_pending_ask_is_explained(seed: int) -> None:
-    """Reasons and codes are those of AP-150, numbers are those of the state, and nothing changes by it."""
+    """Reasons are those of AP-150, the level that binds is that of the reason, numbers those of the state; nothing changes."""
     story = generate(seed, applications=8, asks=60, reloads=seed % 3, nodes=4)
     direct = DirectPartitions(make, {config.name: make(config, 0) for config in queuefile.load(story.config).partitions})
     explained = 0
@@ -275,3 +284,15 @@ def test_victims_bind_before_the_quota_that_they_free() -> None:
     found = explained_in("root.high", {"cpu": 2}, {"cpu": 2}, until_s=5)
     assert isinstance(found.binding, int)
     assert (found.code, found.levels[0].code, found.levels[found.binding].code) == ("PREEMPTING", "QUOTA", "PREEMPTING")
+
+
+def test_the_level_that_binds_is_that_of_the_reason() -> None:
+    """AP-153: both the leaf and root are short, and both the reason and the mark are about the leaf; for ever comes first."""
+    found = explained_in("root.low", {"cpu": 2}, {"cpu": 2})
+    short = [level.queue_name for level in found.levels if level.code == "QUOTA"]
+    assert isinstance(found.binding, int)
+    assert (short, found.levels[found.binding].queue_name) == (["root", "root.low"], "root.low")
+    assert found.reason == found.levels[found.binding].reason
+    never = explained_in("root.scarce", {"vcore": 3000, "memory": 9 * 2**30}, {"vcore": 4000, "memory": 2 * 2**30})
+    assert isinstance(never.binding, int)
+    assert (never.levels[never.binding].whose, never.code) == ("nodes", "TOO_LARGE")

@@ -199,7 +199,7 @@ def test_type_that_no_node_has() -> None:
     world = make_world(tree(queue("a")), [node("n1", vcore=10)])
     world.send(app("app-1"), ask("t1", "app-1", gpu=1))
     world.expect("app-1 New", "app-1 Accepted")
-    assert world.why("t1") == "wants 1, has 0 of 0 gpu in the cluster; can never fit: the largest node has no gpu, it wants 1"
+    assert world.why("t1") == "can never fit: the largest node has no gpu, it wants 1; wants 1, has 0 of 0 gpu in the cluster"
     world.send(node("n2", gpu=1))
     world.expect("n2 accepted", "app-1 Starting", "t1 on n2")
 

@@ -121,7 +121,7 @@ def test_why_it_waits() -> None:
     assert {key: world.why(key) for key in ("quota", "slot", "cluster", "scattered", "pinned")} == {
         "quota": f"can never fit: wants 0.006, may have at most 0.005 vcore in queue root.a; {never} 0.006",
         "slot": "queue root.b runs 1 of at most 1 application",
-        "cluster": f"wants 0.009, has 0.007 of 0.008 vcore in the cluster; {never} 0.009",
+        "cluster": f"{never} 0.009; wants 0.009, has 0.007 of 0.008 vcore in the cluster",
         "scattered": f"{never} 0.005",
         "pinned": "its required node n3 is not registered",
     }

@@ -66,7 +66,7 @@ def test_others_take_what_it_waited_for() -> None:
     assert remarks(world) == ["Request 't1' does not fit in queue 'root.a' (requested map[vcore:3], available map[vcore:2])"]
     assert (
         world.why("t1")
-        == "wants 0.003, has 0.002 of 0.004 vcore in the cluster; can never fit: the largest node has 0.002 vcore, it wants 0.003"
+        == "can never fit: the largest node has 0.002 vcore, it wants 0.003; wants 0.003, has 0.002 of 0.004 vcore in the cluster"
     )
     world.send(release("u1", "app-2"))
     world.send(ask("u3", "app-2", on="n1", vcore=1))

@@ -20,16 +20,16 @@ from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.headroom import Place as Limited
-from ykactor.core.quota.headroom import queue_shortage
+from ykactor.core.quota.headroom import never_fits, queue_shortage
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.ids import AllocationKey, QueuePath
+from ykactor.core.values.ids import AllocationKey
 from ykactor.core.values.parts import Steps, in_parts
 from ykactor.core.values.resources import Resource, ahead, saturated
 from ykactor.core.values.resources import text as resource_text
 from ykactor.core.values.times import MS_NS, S_NS, utc_text
 from ykactor.core.waiting import reasons
-from ykactor.core.waiting.causes import PendingCauses, can_never_run, shortage_cause
+from ykactor.core.waiting.causes import PendingCauses, shortage_cause
 from ykactor.core.waiting.reasons import PendingCause
 
 #: What comes before an ask is named up to this number.
@@ -39,30 +39,6 @@ _PAIRS_MAX = 100
 _ELSEWHERE, _OWN = "not the node that it requires", "reserved for it"
 
 _OF_APPLICATIONS = (PendingCode.FAILING, PendingCode.BACKOFF, PendingCode.ORDER, PendingCode.PLACEHOLDER)
-#: The rank of what waiting never changes.
-_NEVER = 0
-#: What binds first: a hold, what waiting never changes, the application, slots, limits, the end of victims, which makes room
-#: in quotas and on the node, then quotas, nodes, and the rest.
-_RANKS = {
-    PendingCode.HELD: -1,
-    PendingCode.NO_NODE: _NEVER,
-    PendingCode.UNKNOWN_NODE: _NEVER,
-    PendingCode.NOT_SELECTED: _NEVER,
-    PendingCode.TOO_LARGE: _NEVER,
-    PendingCode.FAILING: 1,
-    PendingCode.BACKOFF: 1,
-    PendingCode.ORDER: 1,
-    PendingCode.PLACEHOLDER: 1,
-    PendingCode.MAX_APPLICATIONS: 2,
-    PendingCode.LIMIT: 3,
-    PendingCode.PREEMPTING: 4,
-    PendingCode.QUOTA: 5,
-    PendingCode.LEFT_OUT: 6,
-    PendingCode.DRAINED: 6,
-    PendingCode.NODES: 6,
-    PendingCode.PREDICATE: 7,
-    PendingCode.RESERVED: 8,
-}
 
 
 class Sight(Protocol):
@@ -128,13 +104,12 @@ def explain(
     waits_for, exact_ns = application.waits_since(ask), 1 if sight is None else MS_NS
     shape, cause = shape_of(ask), causes.of_ask(application, key)
     yield len(state.nodes.nodes)
-    levels = [
-        _since(_shown(blocked, sees, ask), waits_for, exact_ns)
-        for blocked in _levels(application, leaf, shape, cause, causes)
-        if blocked.cause is not None or not blocked.level.queue_name or sees.shows_queue(blocked.level.queue_name)
+    blocked = [
+        each
+        for each in _levels(application, leaf, shape, cause, causes)
+        if each.cause is not None or not each.level.queue_name or sees.shows_queue(each.level.queue_name)
     ]
     yield len(state.nodes.nodes)
-    binding = min(((_rank(level, ask), index) for index, level in enumerate(levels) if level.code), default=None)
     nodes = yield from _nodes(state, shape, causes, is_reserving=key in application.reserving)
     order = yield from _order_in_leaf(state, application)
     queues = [found for found in (yield from _queues_ahead(state, leaf)) if sees.shows_queue(found.queue_name)]
@@ -155,8 +130,8 @@ def explain(
         resource=saturated(ask.resource),
         position=order.asks_before + own + 1,
         waiting=order.asks_before + len(application.asks) + order.asks_behind,
-        levels=levels,
-        binding=UNSET if binding is None else binding[1],
+        levels=[_since(_shown(each, sees, ask), waits_for, exact_ns) for each in blocked],
+        binding=next((index for index, each in enumerate(blocked) if _is_same(each.cause, cause)), UNSET),
         nodes=nodes if sight is None else UNSET,
         ahead=named[:AHEAD_MAX],
         ahead_count=len(queues) + order.before,
@@ -181,6 +156,11 @@ class _Blocked(NamedTuple):
 
     level: LevelStatus
     cause: PendingCause | None
+
+
+def _is_same(found: PendingCause | None, cause: PendingCause) -> bool:
+    """True if a level is where a cause keeps the ask back."""
+    return found is not None and (found.code, found.place) == (cause.code, cause.place)
 
 
 def _shown(blocked: _Blocked, sees: Sight, ask: Ask) -> LevelStatus:
@@ -240,9 +220,8 @@ def _amounts(place: Limited, shape: Shape) -> Iterator[_Blocked]:
     needs, limit, used = shape[0], place.max or {}, place.allocated
     short = place.shortage(needs) if isinstance(place, Tracker) else (queue_shortage((place,), needs) or (place, None))[1]
     if short is not None:
-        name = next((name for name, wanted in needs if name in limit and wanted > limit[name]), short)
-        cause = shortage_cause(shape, (place, name))
-        yield _Blocked(_level(place, name, used.get(name, 0), dict(needs)[name]), cause)
+        _, name = never_fits((place,), needs) or (place, short)
+        yield _Blocked(_level(place, name, used.get(name, 0), dict(needs)[name]), shortage_cause(shape, (place, name)))
         return
     left = [((limit[name] - used.get(name, 0) - wanted) / (limit[name] or 1), name) for name, wanted in needs if name in limit]
     if left:
@@ -259,14 +238,6 @@ def _level(place: Limited, resource: str, used: int, wants: int) -> LevelStatus:
         max=(place.max or {}).get(resource, 0) if resource else place.max_applications,
         wants=wants,
     )
-
-
-def _rank(level: LevelStatus, ask: Ask) -> int:
-    """The place of a level among those that keep an ask back: the lowest binds."""
-    code, most = PendingCode(level.code), level.max if isinstance(level.max, int) else None
-    if can_never_run(code, QueuePath(level.queue_name), most, ask.resource.get(level.resource, 0)):
-        return _NEVER
-    return _RANKS[code]
 
 
 # ---- what comes before

@@ -84,6 +84,17 @@ def shortage(path_up: tuple[QueueUsage, ...], trackers: TrackerTuple, needs: Amo
     return queue_shortage(path_up[:-1] if is_pinned else path_up, needs)
 
 
+def never_fits(places: Iterable[Place], needs: Amounts) -> Shortage | None:
+    """The first queue or tracker whose limit is below what one ask wants, and the type; root does not count: nodes may come."""
+    for place in places:
+        limit = place.max
+        if limit and (isinstance(place, Tracker) or place.parent is not None):
+            for name, quantity in needs:
+                if quantity > limit.get(name, quantity):
+                    return place, name
+    return None
+
+
 def left_to(places: tuple[Place, ...], *, is_pinned: bool = False) -> Resource | None:
     """The headroom of a leaf with the queues above it (QU-36, QU-37; ``is_pinned`` as above), or of a user and its group (QU-72).
 

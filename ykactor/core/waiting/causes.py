@@ -22,7 +22,7 @@ from ykactor.core.preemption.attempts import PreemptionAttempts
 from ykactor.core.queueing.equivalence import AskQueue
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode, QueueTree
-from ykactor.core.quota.headroom import Amounts, Shortage, queue_shortage, shortage_code
+from ykactor.core.quota.headroom import Amounts, Shortage, never_fits, queue_shortage, shortage_code
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 from ykactor.core.values.parts import Steps
@@ -95,11 +95,11 @@ class PendingCauses:
 
     def of(self, application: PendingApplication, queue: AskQueue) -> PendingCause:
         """The cause of the asks in one queue of an application, which need a node."""
-        block, ask = self._block(queue.shape), queue.first()
-        hold = _hold(application)
-        if hold is not None or queue.ask_class is None:
-            return _with_left_out(_joined(hold or _kept_back(application), "" if block is None else block.text), ask)
-        return _joined(_with_left_out(self._shortage(application, queue.shape, block), ask), self._failure(ask))
+        block, ask, hold = self._block(queue.shape), queue.first(), _hold(application)
+        if hold is not None:
+            return _with_left_out(_joined(hold, "" if block is None else block.text), ask)
+        cause = _with_left_out(self._of_tried(application, queue, block), ask)
+        return cause if queue.ask_class is None else _joined(cause, self._failure(ask))
 
     def of_reserved(self, reservation: Reservation) -> PendingCause:
         """The cause of an ask with a reservation."""
@@ -137,20 +137,28 @@ class PendingCauses:
 
     # ---- running slots, quotas and limits
 
-    def _shortage(self, application: PendingApplication, shape: Shape, block: PendingCause | None) -> PendingCause:
+    def _of_tried(self, application: PendingApplication, queue: AskQueue, block: PendingCause | None) -> PendingCause:
+        """The cause where nothing is held: what waiting never changes comes first, then the application, quotas, and nodes."""
+        assert isinstance(application.leaf, QueueNode)
+        never = never_fits((*application.trackers, *application.leaf.path_up), queue.shape[0])
+        if never is not None:
+            return _joined(shortage_cause(queue.shape, never), "" if block is None else block.text)
+        missing = _kept_back(application) if queue.ask_class is None else self._shortage(application, queue.shape)
+        if missing is None:
+            return block or self._on_nodes(queue.shape)
+        if block is None:
+            return missing
+        is_cluster = missing.code is PendingCode.QUOTA and missing.place is not None and missing.place.queue_name == "root"
+        if is_cluster and block.text in (reasons.NO_NODE, reasons.ALL_DRAINED):
+            return block
+        first, other = (block, missing) if is_cluster or block.code in _NO_NODE_EVER else (missing, block)
+        return _joined(first, other.text)
+
+    def _shortage(self, application: PendingApplication, shape: Shape) -> PendingCause | None:
         short = application.slot_shortage()
         if short is None and self._state.tree.root_max:
             short = application.shortage(shape)
-        if short is None:
-            return block or self._on_nodes(shape)
-        missing = shortage_cause(shape, short)
-        if block is None:
-            return missing
-        if not _is_cluster(short):
-            return _joined(missing, block.text)
-        if block.text in (reasons.NO_NODE, reasons.ALL_DRAINED):
-            return block
-        return structs.replace(block, text=f"{missing.text}; {block.text}")
+        return None if short is None else shortage_cause(shape, short)
 
     # ---- nodes
 
