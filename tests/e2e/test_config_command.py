@@ -60,7 +60,7 @@ async def test_a_plan_is_what_apply_does(tmp_path: Path) -> None:
             found = await planned(larger, "--url", daemon.url)
             assert found == await planned(larger, "--on", state)
             (started,) = [each for each in found["atOnce"] if each["whatIf"]["state"] == "runs"]
-            assert (started["allocationKeys"], started["whatIf"]["nodeId"]) == (["t3"], "n1")
+            assert (started["allocationKeys"], started["whatIf"]["nodeID"]) == (["t3"], "n1")
             assert found["effective"] == [
                 {"partitionName": "default", "queueName": "root.a", "limit": "max", "resource": "vcore"}
                 | {"before": 2000, "after": 3000, "by": "root.a"}

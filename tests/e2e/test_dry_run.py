@@ -65,7 +65,7 @@ async def test_what_is_said_then_happens(tmp_path: Path) -> None:
             found = await tried(file, "--url", daemon.url)
             assert found == await tried(file, "--on", state)
             assert await daemon.state() == before
-            outcomes = {key: (each["outcome"], each["nodeId"], each["code"]) for key, each in found.items()}
+            outcomes = {key: (each["outcome"], each["nodeID"], each["code"]) for key, each in found.items()}
             assert outcomes == {
                 "n1": ("runs", "m1", "QUOTA"),  # it waits for the delay of preemption
                 "n2": ("waits", "", "QUOTA"),

@@ -55,7 +55,7 @@ async def test_what_is_told_then_happens() -> None:
         found = await tried(rest, {"applications": [submitted("x", "root.b")], "allocations": asks})
         assert await rest.read("partition/default/queues") == before
         one, other = found["asks"]
-        assert (one["outcome"], one["nodeId"], len(one["preempts"]), one["others"]) == ("runs", "n1", 1, 0)
+        assert (one["outcome"], one["nodeID"], len(one["preempts"]), one["others"]) == ("runs", "n1", 1, 0)
         assert (other["outcome"], other["code"]) == ("never", "TOO_LARGE")
         await rest.submit(applications("x", "root.b"), si.AllocationRequest(allocations=[allocation("x-1", "x")]))
         registry = rest.daemon.registry(rest.daemon.config.partitions[0].name)

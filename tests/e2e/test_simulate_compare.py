@@ -75,7 +75,7 @@ def test_two_configurations(run_here, scenario, base, tmp_path):
     document = json.loads((tmp_path / "c.json").read_text())
     assert document["report"]["queues"]["root.a"]["waitSeconds"]["mean"]["change"] == -20
     assert document["report"]["queues"]["root.b"]["waitSeconds"]["mean"]["change"] == 20
-    assert [moved["applicationId"] for moved in document["applications"]["losses"]] == ["app-b"]
+    assert [moved["applicationID"] for moved in document["applications"]["losses"]] == ["app-b"]
     assert stat.S_IMODE((tmp_path / "c.json").stat().st_mode) & 0o044 == 0o666 & ~current_umask() & 0o044
 
 

@@ -91,7 +91,7 @@ async def test_the_daemon_then_does_what_was_told(tmp_path: Path) -> None:
             assert told["changes"] == ["queue root.a: max {vcore: 2000} -> {vcore: 3000}"]
             assert (told["asItIs"]["runs"], told["whatIf"]["runs"]) == (2, 3)
             starts = {
-                key: difference["whatIf"]["nodeId"]
+                key: difference["whatIf"]["nodeID"]
                 for difference in told["differences"]
                 if difference["whatIf"]["state"] == "runs" and difference["asItIs"]["state"] == "waits"
                 for key in difference["allocationKeys"]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from random import Random
 
 import pytest
 from generate import generate
+from msgspec import structs
 from seeds import seeds
 from test_what_if import halves, made, played
 from triedwork import QUEUES, allocation, applications
@@ -47,7 +49,7 @@ def test_what_is_told_then_happens(seed: int) -> None:
     first, rest = halves(generate(seed, applications=6, asks=40))
     bases, begin_ns = played(first), to_ns(first.until)
     before = dict(bases)
-    found, _ = dry_run(lambda: made(bases), rest, begin_ns, reserves=True)
+    found = dry_run(lambda: made(bases), rest, begin_ns, reserves=True).asks
     facts = happened(bases, rest, begin_ns)
     assert found
     for each in found:
@@ -63,6 +65,52 @@ def test_what_is_told_then_happens(seed: int) -> None:
     assert bases == before
 
 
+def keys_of(bases: dict[PartitionName, bytes]) -> list[tuple[str, str]]:
+    """The application and key of each task that waits or runs."""
+    found = []
+    for core, _ in made(bases).values():
+        for name in core.registry.applications:
+            tasks = core.registry.leaf_of(name).applications[name].tasks
+            replacing = [ask.allocation_key for ask, _ in tasks.replacing.values()]
+            found += [(name, key) for key in (*tasks.asks, *tasks.allocations, *replacing)]
+    return found
+
+
+@pytest.mark.parametrize("seed", seeds(40))
+def test_no_reason_is_empty(seed: int) -> None:
+    """Only an ask that runs as soon as it is sent has no reason, whatever has its key, also if nothing has what it names."""
+    bases, rng = played(halves(generate(seed, applications=6, asks=40))[0]), Random(seed)
+    known = keys_of(bases)
+    long = "k" * 5000
+    names = [*rng.sample(known, min(20, len(known))), ("nobody", "k"), (long, "k"), *[(name, "new") for name, _ in known[:3]]]
+    asks = [
+        si.Allocation(key, name, rng.choice(["", "Default", "other"]), {"vcore": rng.choice([0, 1, "x", -5, 10**6])})
+        for name, key in names
+    ]
+    asks += [structs.replace(each, partition_name="") for each in asks]
+    messages = [TimedRequest(0, si.AllocationRequest(allocations=asks))]
+    messages.append(TimedRequest(1, si.AllocationRequest(allocations=[si.Allocation("", "a", resource_per_alloc={})])))
+    found = dry_run(lambda: made(bases), Scenario("", "", 60, messages=messages), 10**12, reserves=True).asks
+    assert len(found) == len(asks) + 1
+    empty = [each for each in found if not each.reason and not (each.outcome == "runs" and each.after_seconds == 0)]
+    assert empty == []
+
+
+def test_a_key_that_has_a_task_already() -> None:
+    """The task goes on where it is: the entry changes its size at most (AP-111)."""
+    bases = played(Scenario("w", QUEUES, 1, messages=filled()))
+    sent = TimedRequest(0, si.AllocationRequest(allocations=[allocation("o-1", "old")]))
+    (each,) = dry_run(lambda: made(bases), Scenario("", "", 60, messages=[sent]), 100 * 10**9, reserves=True).asks
+    assert (each.outcome, each.node_id, each.after_seconds, each.reason) == ("runs", "n1", 0, "it runs there already")
+
+
+def filled() -> list[TimedRequest]:
+    """A node of two cores on which an application of root.a has a task on each."""
+    node = si.NodeInfo("n1", "CREATE", schedulable_resource={"vcore": 2000})
+    tasks = si.AllocationRequest(allocations=[allocation("o-1", "old"), allocation("o-2", "old")])
+    return [TimedRequest(0, each) for each in (si.NodeRequest(nodes=[node]), applications("old", "root.a"), tasks)]
+
+
 def tried(*asks: si.Allocation, run_seconds: dict[int, float] | None = None) -> dict[str, Tried]:
     """The asks of a queue of two cores, beside a task that has one of them and ends at a time that nobody knows."""
     new = si.ApplicationRequest(new=[si.AddApplicationRequest("x", "root.a", ugi=si.UserGroupInformation("al"))])
@@ -73,9 +121,9 @@ def tried(*asks: si.Allocation, run_seconds: dict[int, float] | None = None) -> 
     others = si.ApplicationRequest(new=[si.AddApplicationRequest("y", "root.a", ugi=si.UserGroupInformation("al"))])
     sent = TimedRequest(0, si.AllocationRequest(allocations=list(asks)), run_seconds=run_seconds or {})
     scenario = Scenario("", "", 60, messages=[TimedRequest(0, others), sent])
-    found, refused = dry_run(lambda: made(bases), scenario, 100 * 10**9, reserves=True)
-    assert refused == []
-    return {each.allocation_key: each for each in found}
+    found = dry_run(lambda: made(bases), scenario, 100 * 10**9, reserves=True)
+    assert found.refused == []
+    return {each.allocation_key: each for each in found.asks}
 
 
 def test_a_known_end_is_named() -> None:
@@ -104,30 +152,21 @@ def test_an_application_that_is_rejected() -> None:
         TimedRequest(0, si.ApplicationRequest(new=new)),
         TimedRequest(0, si.AllocationRequest(allocations=[allocation("z-1", "z")])),
     ]
-    ((each,), _) = dry_run(lambda: made(bases), Scenario("", "", 60, messages=messages), 100 * 10**9, reserves=True)
+    found = dry_run(lambda: made(bases), Scenario("", "", 60, messages=messages), 100 * 10**9, reserves=True)
+    (each,) = found.asks
     assert each.outcome == "refused"
     assert "root.none" in each.reason
 
 
 def test_the_law_and_what_is_lost() -> None:
     """A preemption has what allows it, and what its victims have used."""
-    bases = played(
-        Scenario(
-            "w",
-            QUEUES,
-            100,
-            messages=[
-                TimedRequest(0, si.NodeRequest(nodes=[si.NodeInfo("n1", "CREATE", schedulable_resource={"vcore": 2000})])),
-                TimedRequest(0, applications("x", "root.a")),
-                TimedRequest(0, si.AllocationRequest(allocations=[allocation("x-1", "x"), allocation("x-2", "x")])),
-            ],
-        )
-    )
+    bases = played(Scenario("w", QUEUES, 100, messages=filled()))
     messages = [
         TimedRequest(0, applications("z", "root.b")),
         TimedRequest(0, si.AllocationRequest(allocations=[allocation("z-1", "z")])),
     ]
-    ((each,), _) = dry_run(lambda: made(bases), Scenario("", "", 60, messages=messages), 100 * 10**9, reserves=True)
+    found = dry_run(lambda: made(bases), Scenario("", "", 60, messages=messages), 100 * 10**9, reserves=True)
+    (each,) = found.asks
     assert (each.outcome, each.node_id, len(each.preempts), each.ends) == ("runs", "n1", 1, [])
     assert "(law 4)" in each.why
     assert each.work_lost["vcore"] >= 100 * 1000
@@ -135,19 +174,13 @@ def test_the_law_and_what_is_lost() -> None:
 
 def test_what_is_hidden_is_counted() -> None:
     """A limited reader is not told the victims in other queues, what they have used, and what names them (SE-84)."""
-    node = si.NodeInfo("n1", "CREATE", schedulable_resource={"vcore": 2000})
-    messages = [
-        TimedRequest(0, si.NodeRequest(nodes=[node])),
-        TimedRequest(0, applications("old", "root.a")),
-        TimedRequest(0, si.AllocationRequest(allocations=[allocation("o-1", "old"), allocation("o-2", "old")])),
-    ]
-    bases = played(Scenario("w", QUEUES, 100, messages=messages))
+    bases = played(Scenario("w", QUEUES, 100, messages=filled()))
     asks = si.AllocationRequest(allocations=[allocation("x-1", "x"), allocation("x-2", "x", 9)])
     whole = trial.Trial(100 * 10**9, 60, bases, applications("x", "root.b"), asks, {})
     limited = trial.Trial(100 * 10**9, 60, bases, applications("x", "root.b"), asks, {}, ("root.b",))
     (one, other), (seen, seen_other) = (json.loads(trial.answer(each))["asks"] for each in (whole, limited))
     assert (len(one["preempts"]), one["others"], "law 4" in one["why"], one["workLost"] != {}) == (1, 0, True, True)
     assert (seen["preempts"], seen["others"], seen["why"], seen["workLost"]) == ([], 1, "", {})
-    assert (seen["outcome"], seen["nodeId"]) == (one["outcome"], one["nodeId"])
+    assert (seen["outcome"], seen["nodeID"]) == (one["outcome"], one["nodeID"])
     assert "largest node" in other["reason"]
     assert "largest node" not in seen_other["reason"]

@@ -232,7 +232,7 @@ KEYS = {
     QueueGroup: "asks waiting waitSeconds waitedFor slowdown usedPercent preempted lost debt credit",
     Compared: "base other change baseRange otherRange distinguishable",
     Applications: "paired longer shorter onlyBase onlyOther losses gains",
-    Moved: "applicationId baseSeconds otherSeconds changeSeconds",
+    Moved: "applicationID baseSeconds otherSeconds changeSeconds",
 }
 
 

@@ -24,6 +24,7 @@ def test_names_of_partitions_are_compared_without_case() -> None:
         TimedRequest(3, si.NodeRequest(nodes=[node])),
     ]
     fork = {partition.core.name: (partition.core, partition.scheduler)}
-    (tried,), refused = dry_run(lambda: fork, Scenario("", "", 9, messages=messages), 0, reserves=True)
-    assert refused == []
+    found = dry_run(lambda: fork, Scenario("", "", 9, messages=messages), 0, reserves=True)
+    (tried,) = found.asks
+    assert found.refused == []
     assert (tried.partition_name, tried.outcome, tried.node_id, tried.after_seconds) == ("GPU", "runs", "n1", 3)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from ykactor.core.config.model import Limit, QueueConfig
 from ykactor.core.messages.acts import (
@@ -101,7 +101,7 @@ class Free(Struct, frozen=True, tag=True, rename="camel"):
         lost_ns: the times that they have run, together.
     """
 
-    node_id: NodeID
+    node_id: NodeID = field(name="nodeID")
     tasks: list[tuple[ApplicationID, AllocationKey]]
     lost_ns: int
 
@@ -123,7 +123,7 @@ class AddNode(Struct, frozen=True, tag=True, rename="camel"):
 class Undrain(Struct, frozen=True, tag=True, rename="camel"):
     """The end of the drain of a node."""
 
-    node_id: NodeID
+    node_id: NodeID = field(name="nodeID")
 
     @property
     def target(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ykactor.sim.series import SPANS
 from ykactor.sim.trial import QUANTILES, Number, Report, RunReport
@@ -46,7 +46,7 @@ class Compared(Struct, frozen=True, omit_defaults=True, rename="camel"):
 class Moved(Struct, frozen=True, rename="camel"):
     """An application in both runs: for how long one of its asks waited on average, and the difference."""
 
-    application_id: str
+    application_id: str = field(name="applicationID")
     base_seconds: float
     other_seconds: float
     change_seconds: float

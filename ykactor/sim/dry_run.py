@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
+from ykactor.core.inspection.explaining import Everything, Sight
 from ykactor.core.messages.asks import Ask
-from ykactor.core.messages.facts import Allocated, Fact, Preempted, Released
+from ykactor.core.messages.facts import Allocated, AllocationRejected, Fact, Preempted, Released
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName, QueuePath
 from ykactor.core.values.resources import Resource, add_to
@@ -21,20 +22,26 @@ from ykactor.sim.what_if import Fork, Run, Status, Statuses, Subject, Watcher, i
 from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.scenario.endings import ask_key
 from ykactor.wire.si import messages as si
+from ykactor.wire.si.lengths import shortened
+from ykactor.wire.si.protocol_error import ProtocolError
+from ykactor.wire.si.requests import submissions, unknown_partition
 
 #: The queue and the key of another task.
 _Other = tuple[QueuePath, AllocationKey]
 #: It runs, waits at the end, can never run, is refused, or ends without running.
 Outcome = Literal["runs", "waits", "never", "refused", "ended"]
+#: The reason of an ask of which the task ran before.
+RUNS_ALREADY = "it runs there already"
 
 
 class Tried(Struct, frozen=True, rename="camel"):
     """The outcome of an ask.
 
     Attributes:
-        node_id: where it begins to run; "" if it does not.
-        sent_seconds: the second of the scenario at which it is sent; after_seconds: at which it begins to run.
+        node_id: where it begins to run, or ran before it was sent; "" if it does not.
+        sent_seconds: the second of the scenario at which it is sent; after_seconds: at which it begins to run, not before that.
         code, reason: of one that waits, has waited before it runs, or never runs, as of AP-150; of another one the reason alone.
+            Both are empty only of one that runs as soon as it is sent.
         ends: the tasks whose end lets it begin; on its node, if one of them has run there.
         preempts: the tasks that would be preempted for it.
         why: what allows it to preempt, in a sentence.
@@ -44,10 +51,10 @@ class Tried(Struct, frozen=True, rename="camel"):
     """
 
     partition_name: str
-    application_id: str
+    application_id: str = field(name="applicationID")
     allocation_key: str
     outcome: Outcome
-    node_id: str = ""
+    node_id: str = field(name="nodeID", default="")
     sent_seconds: float = 0
     after_seconds: float | None = None
     code: str = ""
@@ -59,46 +66,52 @@ class Tried(Struct, frozen=True, rename="camel"):
     others: int = 0
 
 
-class Sight(Protocol):
-    """The part of the state that a reader may see (``access.view.View``)."""
+class DryRun(Struct, frozen=True, rename="camel"):
+    """The outcomes of asks, in the order of their messages.
 
-    def shows_queue(self, queue: str) -> bool:
-        """True if the queue, a path in lower case, is shown."""
+    Attributes:
+        begin_ns: the Unix time of second 0.
+        seconds: how long they were tried: nothing else arrives, and tasks of which nobody told when they end do not end.
+        refused: why messages, or parts of them, had no effect.
+    """
 
-    def reason(self, cause: PendingCause, wanted: Resource) -> str:
-        """The reason of a pending ask that wants so much, in base units."""
-
-
-class _Everything:
-    """The sight of readers that are not limited."""
-
-    def shows_queue(self, queue: str) -> bool:
-        return True
-
-    def reason(self, cause: PendingCause, wanted: Resource) -> str:
-        return cause.text
+    begin_ns: int
+    seconds: float
+    asks: list[Tried]
+    refused: list[str]
 
 
-EVERYTHING = _Everything()
-
-
-def dry_run(
-    fork: Fork, scenario: Scenario, begin_ns: int, sight: Sight = EVERYTHING, *, reserves: bool
-) -> tuple[list[Tried], list[str]]:
-    """Try each ask of a scenario until its end: their outcomes in the order of its messages, and why messages had no effect.
+def dry_run(fork: Fork, scenario: Scenario, begin_ns: int, sight: Sight | None = None, *, reserves: bool) -> DryRun:
+    """Try each ask of a scenario until its end.
 
     Args:
         begin_ns: the Unix time of its second 0, in whole microseconds.
+        sight: of a reader that is limited to queues.
         reserves: whether asks reserve nodes in partitions that it adds.
     """
-    course = _Course(begin_ns, scenario, sight)
+    course = _Course(begin_ns, scenario, sight or Everything())
     run = run_from(fork, scenario, begin_ns, course, reserves=reserves)
     names, statuses = _names(run), run.statuses()
-    asks = [(subject, message.at) for message in scenario.messages for subject in _asks_of(message, names)]
-    own = {subject for subject, _ in asks}
-    found = ((name, each) for name, partition in run.partitions.items() for each in waiting(name, partition))
-    causes = {each[0]: each[1:] for _, each in found if each[0] in own}
-    return [_tried(subject, at_s, course, causes, statuses) for subject, at_s in asks], run.refused
+    messages = [(message.at, _mistake(message), [*_asks_of(message, names)]) for message in scenario.messages]
+    own = {subject for _, _, asks in messages for subject in asks}
+    found = (each for name, partition in run.partitions.items() for each in waiting(name, partition))
+    causes = {subject: (cause, ask) for subject, cause, ask in found if subject in own}
+    tried = [
+        _refused(subject, at_s, mistake) if mistake else _tried(subject, at_s, course, causes, statuses)
+        for at_s, mistake, asks in messages
+        for subject in asks
+    ]
+    return DryRun(begin_ns, scenario.until, tried, run.refused)
+
+
+def _mistake(message: TimedRequest) -> str:
+    """The reason for which a message as a whole is refused; "" if it is not."""
+    if isinstance(message.request, si.AllocationRequest):
+        try:
+            submissions(message.request)
+        except ProtocolError as mistake:
+            return str(mistake)
+    return ""
 
 
 class _Course(Watcher):
@@ -159,12 +172,12 @@ def _names(run: Run) -> dict[str, PartitionName]:
 
 
 def _asks_of(message: TimedRequest, names: Mapping[str, PartitionName]) -> Iterator[Subject]:
-    """The asks of a message that need a node."""
+    """The asks of a message that need a node. A name that is too long is refused by its beginning (AP-138)."""
     if isinstance(message.request, si.AllocationRequest):
         for ask in message.request.allocations:
             if not ask.node_id:
-                partition, application_id, key = ask_key(ask.partition_name, ask.application_id, ask.allocation_key)
-                yield Subject(names.get(partition, PartitionName(partition)), application_id, key)
+                partition, *rest = ask_key(ask.partition_name, ask.application_id, ask.allocation_key)
+                yield Subject(names.get(partition, PartitionName(partition)), *map(shortened, rest))
 
 
 def _tried(
@@ -187,10 +200,27 @@ def _tried(
         cause, ask = causes[subject]
         return structs.replace(found, outcome="never" if is_for_ever(cause, ask) else "waits", **_cause(sight, cause, ask))
     status = statuses.get(subject, Status("refused"))
+    match status.state:
+        case "runs":  # its entry changes no more than its size and its policy (AP-111, AP-116)
+            return structs.replace(found, outcome="runs", node_id=status.node_id, after_seconds=at_s, reason=RUNS_ALREADY)
+        case "waits" | "ended":
+            return structs.replace(found, outcome=status.state, reason=status.reason)
     application = statuses.get(subject._replace(key=""))
     if application is not None and application.state == ApplicationState.REJECTED:
-        status = structs.replace(status, reason=application.reason)
-    return structs.replace(found, outcome="ended" if status.state == "ended" else "refused", reason=status.reason)
+        return _refused(subject, at_s, application.reason)
+    return _refused(subject, at_s, status.reason or _no_partition(subject))
+
+
+def _refused(subject: Subject, at_s: float, reason: str) -> Tried:
+    return Tried(*subject, "refused", sent_seconds=at_s, reason=reason)
+
+
+def _no_partition(subject: Subject) -> str:
+    """The refusal of an ask for a partition that there is not."""
+    ask = Ask(AllocationKey(subject.key), ApplicationID(subject.application_id), {})
+    refusal = unknown_partition(ask, subject.partition, 0)
+    assert isinstance(refusal, AllocationRejected)
+    return refusal.reason
 
 
 def _cause(sight: Sight, cause: PendingCause, ask: Ask) -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from ykactor.core.accounting.accounts import ALL_DAYS
 from ykactor.core.config.access import UserGroups, may_submit
@@ -60,7 +60,7 @@ class Never(Struct, frozen=True, rename="camel"):
     """Asks of an application that can never run with the configuration, and could without it."""
 
     partition_name: str
-    application_id: str
+    application_id: str = field(name="applicationID")
     count: int
     reason: str
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ykactor.sim.candidates import Family, Part
 from ykactor.sim.changes import AddNode, Change, DropTerm, EndHold, Free, Prioritise, Raise, Resize, Undrain, Wait
@@ -44,7 +44,7 @@ class Found(Struct, frozen=True, rename="camel"):
     """
 
     changes: list[Change]
-    node_id: str
+    node_id: str = field(name="nodeID")
     at_ns: int
     is_least: bool = True
     too_little: int | None = None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Literal, NamedTuple
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.core.config.model import PartitionConfig
@@ -55,7 +55,7 @@ class Status(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
     state: TaskState | str
     queue_name: str = ""
-    node_id: str = ""
+    node_id: str = field(name="nodeID", default="")
     reason: str = ""
     after_seconds: float | None = None
 
@@ -68,7 +68,7 @@ class Difference(Struct, frozen=True, rename="camel"):
     """
 
     partition_name: str
-    application_id: str
+    application_id: str = field(name="applicationID")
     allocation_keys: tuple[str, ...]
     as_it_is: Status | None
     what_if: Status | None

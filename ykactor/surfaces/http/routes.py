@@ -17,6 +17,7 @@ from ykactor.access.model import Role
 from ykactor.actors.gateway import ReadGateway
 from ykactor.core.inspection.explanation import AskExplanation
 from ykactor.core.inspection.finding import Kind
+from ykactor.sim.dry_run import DryRun
 from ykactor.surfaces.admission.listener import LIVE_PATH
 from ykactor.surfaces.http import parameters
 from ykactor.surfaces.http.api import Api
@@ -29,7 +30,6 @@ from ykactor.surfaces.http.monitoring import Health, History, Metrics
 from ykactor.surfaces.http.published import Published
 from ykactor.surfaces.http.replies import Page, reply
 from ykactor.surfaces.http.session import Login, Websockets
-from ykactor.surfaces.http.trial import DryRun
 from ykactor.surfaces.http.turns import Turns
 from ykactor.surfaces.metrics.scrape import Sources
 from ykactor.wire.rest import events, queues, types, usage

@@ -17,7 +17,7 @@ from ykactor.core.turn.scheduler import Cores
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.names import ANY
 from ykactor.core.values.parts import finished
-from ykactor.sim.dry_run import EVERYTHING, Tried, dry_run
+from ykactor.sim.dry_run import dry_run
 from ykactor.wire.rest.codec import encode
 from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.si import messages as si
@@ -48,19 +48,6 @@ class Trial(Struct, frozen=True):
     queues: tuple[str, ...] | None = None
 
 
-class DryRun(Struct, frozen=True, rename="camel"):
-    """The outcome of each ask, in their order.
-
-    Attributes:
-        begin: the Unix time in ns at which they would be sent.
-        seconds: how long they were tried: nothing else arrives, and tasks of which nobody told when they end do not end.
-    """
-
-    begin: int
-    seconds: float
-    asks: list[Tried]
-
-
 def tried(data: bytes) -> bytes:
     """The answer to a trial, both encoded; for a process of its own."""
     os.nice(NICE)
@@ -78,6 +65,5 @@ def answer(trial: Trial) -> bytes:
     asks = TimedRequest(0, trial.asks, run_seconds=dict(trial.run_seconds))
     scenario = Scenario("", "", trial.seconds, messages=[TimedRequest(0, trial.applications), asks])
     # Whether asks reserve nodes is for partitions that a configuration adds, and there is none: bases say it themselves.
-    sight = EVERYTHING if trial.queues is None else View(ANY, frozenset(trial.queues))
-    found, _ = dry_run(fork, scenario, trial.begin_ns, sight, reserves=True)
-    return encode(DryRun(trial.begin_ns, trial.seconds, found))
+    sight = None if trial.queues is None else View(ANY, frozenset(trial.queues))
+    return encode(dry_run(fork, scenario, trial.begin_ns, sight, reserves=True))
