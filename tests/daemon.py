@@ -200,11 +200,18 @@ async def run_command(
     Args:
         environment, stdin: as in ``running_command``.
     """
-    async with running_command(*arguments, environment=environment, stdin=stdin) as process:
-        output, errors = await _read_to_the_end(process)
-        code = await process.wait()
+    code, output, errors = await ended_command(*arguments, environment=environment, stdin=stdin)
     assert code == expect, output + errors
     return output, errors
+
+
+async def ended_command(
+    *arguments: str | Path, environment: Mapping[str, str] | None = None, stdin: int | None = None
+) -> tuple[int, str, str]:
+    """The same; its exit code comes first."""
+    async with running_command(*arguments, environment=environment, stdin=stdin) as process:
+        output, errors = await _read_to_the_end(process)
+        return await process.wait(), output, errors
 
 
 def new_token(identity: str, access_file: Path) -> str:

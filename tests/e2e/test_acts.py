@@ -84,11 +84,11 @@ async def test_refused_acts() -> None:
         await rm.request(node())
         result = await run("drain", "n9", "n1", "--url", url, expect=exit_codes.FAILED)
         assert result.stdout == "n1 drains\n"
-        assert result.stderr == "n9 refused: failed to find node n9 in partition default\n"
+        assert result.stderr == "n9 refused: failed to find node n9 in partition default; ykactor nodes lists them\n"
         result = await run("cancel", "app-9", "app-9/t1", "--url", url, expect=exit_codes.FAILED)
         assert result.stderr.count("failed to find application app-9") == 2
         result = await run("hold", "root.x", "--partition", "gpu", "--url", url, expect=exit_codes.FAILED)
-        assert result.stderr == "root.x refused: failed to find partition gpu\n"
+        assert result.stderr == "root.x refused: failed to find partition gpu; ykactor partitions lists them\n"
         result = await run("cancel", "app-9", "--partition", "gpu", "--url", url, expect=exit_codes.FAILED)
         assert result.stderr == "Error: nothing was done: failed to find partition gpu\n"
     result = await run("release", "app-1", "--url", url, expect=exit_codes.FAILED)

@@ -393,7 +393,11 @@ def last_line(errors):
         (["serve", "--ws", "127.0.0.1:65536"], 2, "expected HOST:PORT"),
         (["serve", "--ws", "192.0.2.1:9081"], 75, "192.0.2.1:9081: Cannot assign requested address: " + CHOOSE),
         (["serve", "--http", "none", "--ws", "127.0.0.1:{taken}"], 75, "127.0.0.1:{taken}: Address already in use: " + CHOOSE),
-        (["serve", "--ws", "127.0.0.1:0", "--state-dir", "{tmp}/broken.yaml/state"], 2, "broken.yaml/state: Not a directory"),
+        (
+            ["serve", "--ws", "127.0.0.1:0", "--state-dir", "{tmp}/broken.yaml/state"],
+            2,
+            "broken.yaml/state: cannot be made (Not a directory)",
+        ),
         (["serve", "--log-level", "loud"], 2, "'loud' is not one of"),
         (["demo", "--ws", "127.0.0.1:{taken}"], 75, "127.0.0.1:{taken}: Address already in use: " + CHOOSE),
         (["follow", "ws://127.0.0.1:1"], 1, "ws://127.0.0.1:1: " + START),

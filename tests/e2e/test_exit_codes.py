@@ -112,10 +112,10 @@ def test_the_help_of_a_command_needs_nothing(run_here, monkeypatch, tmp_path):
 
 
 def test_a_file_problem_in_a_nursery(run_here, tmp_path):
-    """A directory that a task of the command cannot make: code 2 and one line that names it, as outside of a nursery."""
-    (tmp_path / "file").write_text("")
-    code, _, errors = run_here("local", "--local-dir", tmp_path / "file" / "jobs")
-    assert (code, errors.splitlines()[-1]) == (exit_codes.USAGE, f"Error: {tmp_path}/file/jobs: Not a directory")
+    """A file that a task of the command cannot open: code 2 and one line that names it, as outside of a nursery."""
+    (tmp_path / "lock").mkdir()
+    code, _, errors = run_here("local", "--local-dir", tmp_path)
+    assert (code, errors.splitlines()[-1]) == (exit_codes.USAGE, f"Error: {tmp_path}/lock: Is a directory")
     assert "Traceback" not in errors
 
 

@@ -108,13 +108,14 @@ async def test_nothing_is_pending() -> None:
 async def test_a_typo_is_not_silent() -> None:
     """A name that is not there is told beside what was found, in every format; a state that does not exist is a mistake."""
     async with busy_daemon() as url:
-        for verb, option, name in (
-            ("apps", "queue", "root.nope"),
-            ("asks", "app", "app-nope"),
-            ("users", "user", "alcie"),
-            ("queues", "partition", "gpu"),
+        for verb, option, name, hint in (
+            ("apps", "queue", "root.nope", ""),
+            ("apps", "queue", "team-a", " (did you mean root.team-a?)"),
+            ("asks", "app", "app-nope", ""),
+            ("users", "user", "alcie", " (did you mean alice?)"),
+            ("queues", "partition", "gpu", ""),
         ):
-            told = f"the daemon has no {option} {name}, or does not show it; ykactor {option}s lists them\n"
+            told = f"the daemon has no {option} {name}, or does not show it{hint}; ykactor {option}s lists them\n"
             for output in "table", "name":
                 result = await run(url, verb, f"--{option}", name, "-o", output)
                 assert (result.exit_code, result.stderr) == (0, told)
@@ -138,7 +139,7 @@ def test_an_unknown_verb() -> None:
     """The nearest ones are named."""
     result = CliRunner().invoke(main, ["qeues"], prog_name="ykactor")
     assert result.exit_code == exit_codes.USAGE
-    assert "No such command 'qeues'. Did you mean queues?" in result.stderr
+    assert "No such command 'qeues', expected ykactor queues" in result.stderr
 
 
 async def test_every_verb_in_every_format() -> None:

@@ -194,6 +194,23 @@ def test_types_that_are_something_else_are_warnings() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("settings", "place", "found"),
+    [
+        ("resources: {max: {memory: 8}}", "4:45: {A}.resources.max.memory", "found '8', which is 8 bytes; did you mean 8Gi?"),
+        ("resources: {guaranteed: {memory: 64k}}", "4:52: {A}.resources.guaranteed.memory", "64000 bytes; did you mean 64Gi?"),
+        ("limits: [{limit: x, users: [a], maxresources: {memory: 1}}]", "4:74: {A}.limits[0].maxresources.memory", "1 byte;"),
+        ("parent: true, childtemplate: {resources: {max: {memory: 9}}}", ".childtemplate.resources.max.memory", "9Gi?"),
+    ],
+)
+def test_memory_without_a_unit_is_a_warning(settings: str, place: str, found: str) -> None:
+    """CF-84: no queue is for less than 1Mi."""
+    (warning,) = load(queue_with(settings), "q.yaml").warnings
+    assert place.format(A=A) in warning
+    assert found in warning
+    assert load(queue_with("resources: {max: {memory: 1Mi}, guaranteed: {memory: 0}}")).warnings == ()
+
+
 # ---- the partition
 
 

@@ -40,6 +40,9 @@ _LIMITS = {"max_message_size": MESSAGE_BYTES_MAX, "receive_buffer_size": 2**16}
 
 #: The codes of refusals that trying again does not change, by the HTTP status.
 _REFUSED = {401: "NOT_AUTHENTICATED", 403: "NOT_PERMITTED"}
+#: The status of a server that has no such path, as the REST API of a daemon.
+_NOT_FOUND = 404
+_WHERE = "is this the address of serve --ws?"
 #: The library's code for a connection that ended without a close frame.
 _NO_CLOSE_FRAME = 1006
 #: The daemon's codes for a session whose place another one has taken, or is to take: an operator has ended the registration.
@@ -242,7 +245,7 @@ async def _read(connection: WebSocketConnection) -> None:
     try:
         await connection._reader_task()
     except h11.LocalProtocolError:  # the library wants to refuse the answer, which only a server can
-        raise OSError(errno.EPROTO, "the answer opens no websocket: is this the address of serve --ws?") from None
+        raise OSError(errno.EPROTO, f"the answer opens no websocket: {_WHERE}") from None
     if not connection._open_handshake.is_set():
         raise ConnectionResetError("the connection was closed during the handshake")
 
@@ -272,6 +275,8 @@ def _failure(url: str, errors: BaseExceptionGroup[Exception]) -> Disconnected | 
                 refused.__cause__ = cause
                 return refused
             reason = f"the server replied {status} {text}".rstrip()
+            if status == _NOT_FOUND:
+                reason = f"a web server is there, and no websocket of a daemon: {_WHERE} That of serve --http is for browsers"
         case trio.TooSlowError():
             reason = f"no response within {CONNECT_S:g} s"
         case _ if _is_refusal(cause):
@@ -297,7 +302,7 @@ def _of_all(url: str, lost: list[Disconnected]) -> Disconnected:
 
 
 def _unexplained(status: int) -> str:
-    return f"the server replied {status} without a reason: is this the address of serve --ws?"
+    return f"the server replied {status} without a reason: {_WHERE}"
 
 
 def term_of(connection: WebSocketConnection) -> str:
@@ -440,7 +445,8 @@ def _parts(url: str) -> SplitResult:
     except ValueError:  # the port is no number, or too large
         is_valid = False
     if not is_valid:
-        raise ValueError(f"found {url!r}, expected ws://HOST:PORT, wss://HOST:PORT or unix:PATH")
+        hint = "; http:// is for browsers and the REST API" if url.startswith(("http:", "https:")) else ""
+        raise ValueError(f"found {url!r}, expected ws://HOST:PORT, wss://HOST:PORT or unix:PATH{hint}")
     return parts
 
 

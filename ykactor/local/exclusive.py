@@ -24,6 +24,8 @@ from ykactor.local.machine import user_name
 from ykactor.wire.sockets import UNIX, credentials, unix_path
 
 _ANSWER_S = 1.0
+#: Bytes of the line with the process that holds a directory.
+_PID_MAX = 20
 
 
 class InUse(Exception):
@@ -41,8 +43,10 @@ def only_in(directory: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            reason = "found it in use, expected one local resource manager for each directory"
-            raise InUse(f"{directory}: {reason}") from None
+            number = os.pread(file, _PID_MAX, 0).decode(errors="replace").strip()
+            reason = f"found it in use by process {number}, expected one local resource manager for each directory"
+            raise InUse(f"{directory}: {reason}; end that process, or use another directory") from None
+        os.pwrite(file, b"%-*d\n" % (_PID_MAX - 1, os.getpid()), 0)
         yield
     finally:
         os.close(file)

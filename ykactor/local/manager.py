@@ -256,7 +256,7 @@ class Manager:
     def _shown(self, name: str, index: int | None) -> control.Answer:
         found = self._store.find(name)
         if found is None:
-            return control.Refused(f"there is no job {name}")
+            return control.Refused(f"there is no job {name}; ykactor jobs lists them")
         if index is not None and index not in found.indexes:
             return control.Refused(f"there is no task {name}.{index}: {name} has the tasks {found.first} to {found.last}")
         tasks = self._store.tasks(name, index)

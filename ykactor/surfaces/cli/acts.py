@@ -5,6 +5,7 @@ Each takes several names, acts on one after the other, and prints a line for eac
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,6 +26,14 @@ if TYPE_CHECKING:  # the client takes 0.2 s to load, which help and completion d
 
 #: Names that are looked at together.
 _NAMES_MAX = 1000
+#: The sentence about an unknown name, and who lists those that there are.
+_LISTS = (
+    (re.compile("failed to find application "), "ykactor apps lists them"),
+    (re.compile("failed to find node "), "ykactor nodes lists them"),
+    (re.compile("failed to find partition "), "ykactor partitions lists them"),
+    (re.compile("failed to find .* of application "), "ykactor asks lists what waits, and ykactor app ID what runs"),
+    (re.compile("queue .* does not exist"), "ykactor queues lists them"),
+)
 _HOW_TO_NAME = "write it like that, as APP/ASK; or give --whole if the names are those of applications"
 
 
@@ -76,8 +85,26 @@ async def _ask(daemon: Destination, acts: Sequence[Act], expectations: Sequence[
                     say(f"  {sentence}")
             except RequestRefused as refusal:
                 refused += 1
-                say_lines(f"{act.name} refused: {_sentence(refusal)}", err=True)  # each mistake of a configuration has a line
+                reason = await _reason(act, refusal)
+                say_lines(f"{act.name} refused: {reason}", err=True)  # each mistake of a configuration has a line
     return refused
+
+
+async def _reason(act: Act, refusal: RequestRefused) -> str:
+    """The reason of a refusal, with what to do about a name that is unknown."""
+    from ykactor.surfaces.cli.jobs.asking import fate, job_of
+
+    if (job := job_of(act.name)) and isinstance(act.request, si.HoldApplication | si.MoveApplication):
+        return f"found a task, expected its job {job}"
+    if job and (ended := await fate(act.name)):
+        return ended
+    sentence = _sentence(refusal)
+    lists = next((lists for unknown, lists in _LISTS if unknown.match(sentence)), "")
+    if not lists:
+        return sentence
+    if isinstance(act.request, si.HoldApplication):
+        lists += f"; if a queue is meant, write its path, such as root.{act.name}"
+    return f"{sentence}; {lists}"
 
 
 def _sentence(refusal: RequestRefused) -> str:

@@ -267,11 +267,18 @@ def command(address: Address, http: Address | None, state_dir: Path | None) -> N
             local_of = partial(_local_settings, directory, best_isolation(directory))
             was_interrupted = loop.run(_demonstrate, make, where, local_of, kept)
     except* (JournalError, DoorError) as errors:
-        raise obstacle(first_of(errors)) from None
+        problem = obstacle(error := first_of(errors))
+        raise type(problem)(f"{problem.message}{_in_make(error)}") from None
     except* (Disconnected, RequestRefused, InUse, NotPrivate, sqlite3.Error) as failures:
         raise click.ClickException(str(first_of(failures))) from None
     if was_interrupted:
         raise KeyboardInterrupt
+
+
+def _in_make(error: JournalError | DoorError) -> str:
+    """The variable of ``make run`` for the option that a message names."""
+    found = next((name for option, name in (("--ws", "ADDRESS"), ("--http", "HTTP")) if f"{option} HOST:PORT" in str(error)), "")
+    return f", or with make run {found}=HOST:PORT" if found and isinstance(error, DoorError) else ""
 
 
 @contextmanager

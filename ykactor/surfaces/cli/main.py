@@ -1,6 +1,5 @@
 """The command ``ykactor``: one click command per module of this package, imported only when it is called."""
 
-import difflib
 import importlib
 import importlib.util
 from typing import Any
@@ -9,6 +8,7 @@ import click
 
 import ykactor
 from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.habits import naming_options, unknown_command
 
 #: Command name -> module of this package with the click command, which is named ``command`` or as it says behind the colon.
 COMMANDS = {
@@ -82,14 +82,16 @@ class LazyGroup(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
-            near = difflib.get_close_matches(name, self.list_commands(ctx))
-            if near:
-                ctx.fail(f"No such command {name!r}. Did you mean {' or '.join(near)}?")
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing and not name.startswith("-"):
+            ctx.fail(unknown_command(name, self.list_commands(ctx)))
         return super().resolve_command(ctx, args)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with naming_options():
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> object:
-        with exit_codes.unified():
+        with exit_codes.unified(), naming_options():
             return super().invoke(ctx)
 
 

@@ -44,10 +44,24 @@ def lacking() -> Iterator[None]:
         raise
 
 
+def make_directory(path: Path) -> None:
+    """Make a directory for this user alone, unless it is there.
+
+    Raises:
+        ClickException: it cannot be made.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        kind = exit_codes.Unavailable if may_pass(error) else exit_codes.FileProblem
+        where = "" if error.filename == str(path) else f": {error.filename}"
+        reason = f"cannot be made ({error.strerror}{where}), expected a directory in one that this user may write to"
+        raise kind(f"{path}: {reason}") from None
+
+
 def prepare_state_dir(path: Path) -> None:
     """Make the directory, and find out at the start whether it can be written."""
-    with lacking():
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directory(path)
     try:
         with tempfile.TemporaryFile(dir=path) as file:
             file.write(b"x")  # also on a disk that is full

@@ -1,6 +1,7 @@
 """Warnings about settings of the queue file that are allowed, but have no effect or not the expected one."""
 
 import difflib
+import re
 from collections.abc import Callable
 
 from ykactor.core.config.properties import (
@@ -13,11 +14,12 @@ from ykactor.core.config.properties import (
     mistake,
 )
 from ykactor.core.values.names import is_group_name, is_user_name
-from ykactor.core.values.quantities import parse_int32, shown
+from ykactor.core.values.quantities import QuantityError, parse_int32, parse_quantity, shown
+from ykactor.core.values.words import plural
 from ykactor.wire.queuefile.fields import Text, note
 from ykactor.wire.queuefile.placement_rules import chain_of
 from ykactor.wire.queuefile.rules import is_access_list, parse_access_list
-from ykactor.wire.queuefile.schema import PartitionText, QueueText
+from ykactor.wire.queuefile.schema import PartitionText, Quantities, QueueText, ResourcesText
 from ykactor.wire.queuefile.text import Mistakes
 
 _RESOLVER_WARNINGS = {
@@ -68,22 +70,44 @@ def _has_delay(properties: dict[str, str]) -> bool:
 _OTHER_NAMES = {"cpu": "vcore", "cpus": "vcore", "vcores": "vcore", "cores": "vcore", "mem": "memory", "ram": "memory"}
 
 
-def _warn_of_resources(queue: QueueText, warnings: Mistakes) -> None:
-    resources = queue.resources
-    if resources is None:
-        return
-    for key, quantities in (("max", resources.max), ("guaranteed", resources.guaranteed)):
-        for name in quantities or ():
-            if meant := _OTHER_NAMES.get(name.lower()):
-                text = f"{name} is a resource type of its own, counted in plain units; did you mean {meant}?"
-                note(warnings, "", resources, (key, name), text)
+#: No queue is for less memory: who writes less has forgotten the unit.
+MEMORY_MIN = 2**20
+
+
+def _warn_of_resources(resources: ResourcesText | None, warnings: Mistakes) -> None:
+    if resources is not None:
+        _warn_of_quantities(resources, "max", resources.max or {}, warnings)
+        _warn_of_quantities(resources, "guaranteed", resources.guaranteed or {}, warnings)
+
+
+def _warn_of_quantities(text: Text, key: str, quantities: Quantities, warnings: Mistakes) -> None:
+    """CF-84."""
+    for name, quantity in quantities.items():
+        if meant := _OTHER_NAMES.get(name.lower()):
+            message = f"{name} is a resource type of its own, counted in plain units; did you mean {meant}?"
+            note(warnings, "", text, (key, name), message)
+        elif name == "memory" and 0 < (found := _bytes(quantity)) < MEMORY_MIN:
+            digits = re.match(r"\s*0*([0-9]+)", quantity)
+            assert digits is not None, "it is a quantity"
+            message = f"found {shown(quantity)}, which is {plural(found, 'byte')}; did you mean {digits[1]}Gi?"
+            note(warnings, "", text, (key, name), message)
+
+
+def _bytes(quantity: str) -> int:
+    """The bytes of a quantity; 0 for a wrong one, which is a mistake."""
+    try:
+        return parse_quantity("memory", quantity)
+    except QuantityError:
+        return 0
 
 
 def _warn_of_queue(queue: QueueText, warnings: Mistakes) -> None:
     if queue.path == "root.root":
         text = "root is not the only queue at the top, so a root queue is added above and this queue becomes root.root"
         note(warnings, "", queue, ("name",), text)
-    _warn_of_resources(queue, warnings)
+    _warn_of_resources(queue.resources, warnings)
+    for limit in queue.limits:
+        _warn_of_quantities(limit, "maxresources", limit.max_resources, warnings)
     _warn_of_properties(queue, queue.properties, is_root=queue.is_root, warnings=warnings)
     for key, acl in (("adminacl", queue.admin_acl), ("submitacl", queue.submit_acl)):
         if acl and is_access_list(acl):
@@ -93,6 +117,7 @@ def _warn_of_queue(queue: QueueText, warnings: Mistakes) -> None:
         text = "a template has no effect on a leaf; write parent: true if queues are to be created below this one"
         note(warnings, "", queue, ("childtemplate",), text)
     elif template is not None:
+        _warn_of_resources(template.resources, warnings)
         _warn_of_properties(template, template.properties, is_root=False, warnings=warnings)
     for child in queue.queues:
         _warn_of_queue(child, warnings)

@@ -113,13 +113,29 @@ def job_of(name: str) -> str:
 
 async def present_key(name: str) -> str:
     """The allocation key that a task ``JOB.INDEX`` has now: that of its retry, if the local resource manager knows of one."""
+    found = await _known(name)
+    return found.tasks[0].key if isinstance(found, control.ShownJob) else name
+
+
+async def fate(name: str) -> str:
+    """A sentence about a task ``JOB.INDEX`` that has ended, or that its job does not have; "" if neither is known."""
+    found = await _known(name)
+    if isinstance(found, control.Refused):
+        return found.message
+    if not isinstance(found, control.ShownJob) or not found.tasks[0].state.is_final:
+        return ""
+    task = found.tasks[0]
+    return f"{name} has ended: {task.state}" + (f", {task.reason}" if task.reason else "")
+
+
+async def _known(name: str) -> control.Answer | None:
+    """The answer of the local resource manager of this user about a task; None: it may be on another machine."""
     job, index = named(name)
     given = os.environ.get("YKACTOR_LOCAL_DIR")
     try:
-        found = await control.ask(Path(given) if given else default_directory(), control.ShowJob(job, index=index))
-    except (control.NoManager, NotPrivate, click.UsageError):  # it may be on another machine
-        return name
-    return found.tasks[0].key if isinstance(found, control.ShownJob) else name
+        return await control.ask(Path(given) if given else default_directory(), control.ShowJob(job, index=index))
+    except (control.NoManager, NotPrivate, click.UsageError):
+        return None
 
 
 def exit_code(job: control.ShownJob) -> int:

@@ -21,6 +21,7 @@ from ykactor.surfaces.cli import exit_codes, loop
 from ykactor.surfaces.cli.cells import resource as resource_text
 from ykactor.surfaces.cli.jobs.asking import amount_of, directory_option
 from ykactor.surfaces.cli.options import Number
+from ykactor.surfaces.cli.state_options import make_directory
 from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.net.descriptors import raise_limit
@@ -66,6 +67,7 @@ def command(
     daemon is away. It is for one machine: what is larger belongs on Kubernetes or Slurm.
     """
     machine = this_machine(dict(amounts), gpu_type)
+    make_directory(directory)
     raise_limit()  # each task and each command that waits needs a descriptor
     settings = Settings(
         url=daemon.url,

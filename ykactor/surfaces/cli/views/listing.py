@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from itertools import islice
 from typing import Any, TypeVar
 
 import click
@@ -166,9 +168,24 @@ def lines_of(fields: Sequence[Column], row: Row, parts: Sequence[Part]) -> Calla
 _LISTS = {"partition": "partitions", "queue": "queues", "user": "users", "application": "apps", "app": "apps", "node": "nodes"}
 
 
-def absent(kind: str, name: str, where: str = "the daemon") -> str:
-    """Says that nothing of this kind has the name, as far as it is shown."""
-    return f"{where} has no {kind} {name}, or does not show it; ykactor {_LISTS[kind]} lists them"
+#: Names that are compared with an unknown one, and their letters.
+_COMPARED_MAX, _LETTERS_MAX = 5000, 64
+#: The likeness below which a name is no help: all queues begin alike.
+_ALIKE = 0.75
+
+
+def absent(kind: str, name: str, where: str = "the daemon", known: Iterable[str] = ()) -> str:
+    """Says that nothing of this kind has the name, as far as it is shown, and which of the known names may be meant."""
+    near = _nearest(name, list(islice(known, _COMPARED_MAX)))
+    hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+    return f"{where} has no {kind} {name}, or does not show it{hint}; ykactor {_LISTS[kind]} lists them"
+
+
+def _nearest(name: str, known: Sequence[str]) -> list[str]:
+    """The names that end with a name, as the path of a queue does, else those that are like it."""
+    ends = [each for each in known if each.endswith(f".{name}")]
+    short = [each for each in known if len(each) <= _LETTERS_MAX]
+    return (ends or get_close_matches(name[:_LETTERS_MAX], short, cutoff=_ALIKE))[:3]
 
 
 def find(
@@ -181,7 +198,9 @@ def find(
     """
     found = [state for state in snapshot.partitions if name in section(state) and partition in (None, state.name)]
     if not found:
-        raise click.ClickException(absent(kind, name, "the daemon" if partition is None else f"partition {partition}"))
+        where = "the daemon" if partition is None else f"partition {partition}"
+        known = (known for state in snapshot.partitions if partition in (None, state.name) for known in section(state))
+        raise click.ClickException(absent(kind, name, where, known))
     if len(found) > 1:
         names = " and ".join(state.name for state in found)
         raise click.ClickException(f"found {kind} {name} in the partitions {names}, expected --partition with one of them")

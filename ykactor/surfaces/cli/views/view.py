@@ -138,7 +138,7 @@ class Choice(Struct, frozen=True):
         """A sentence about each name that no partition has: it may be a typo."""
         for option, names in self.names.items():
             known = {name for state in states for name in FILTERS[option].known(state)}
-            yield from (absent(option, name) for name in names if name not in known)
+            yield from (absent(option, name, known=sorted(known)) for name in names if name not in known)
 
 
 #: Remarks about rows that are printed at most.
