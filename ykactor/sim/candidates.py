@@ -5,6 +5,7 @@ Each has a lower bound that is exact for the present state. Whether it suffices,
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import combinations, islice
@@ -82,7 +83,7 @@ class Situation:
         self.ask: Ask = self.application.asks[ask_id[1]][0]
         self.shape: Shape = shape_of(self.ask)
         self.leaf = self.state.tree.leaf_of(self.application)
-        self._slot_holders: dict[Place, list[frozenset[tuple[ApplicationID, AllocationKey]]]] = {}
+        self._slot_holders: dict[Place, dict[ApplicationID, frozenset[AskID]]] = {}
         self.places = list(self._places())
         checked = [place for place in self.places if self.shape[1] is None or isinstance(place, Tracker) or place.parent]
         self.short = [(place, name) for place in checked for name, wanted in self.shape[0] if _lacks(place, name, wanted)]
@@ -109,15 +110,18 @@ class Situation:
         """True if the place is root, of which the ``max`` is the size of the cluster."""
         return place is self.leaf.path_up[-1]
 
-    def slot_holders(self, place: Place) -> list[frozenset[tuple[ApplicationID, AllocationKey]]]:
-        """The tasks of each application that gives its running slot in a place back when they have ended."""
+    def slot_holders(self, place: Place, tasks: frozenset[AskID]) -> list[frozenset[AskID]]:
+        """The applications that give their running slots in a place back when some tasks end, each as its tasks."""
         if place not in self._slot_holders:
             names = place.applications if isinstance(place, Tracker) else place.running
             registry, waiting = self.partition.core.registry, self.state.applications
             idle = (registry.leaf_of(name).applications[name] for name in names if not waiting[name].asks)
-            tasks = (frozenset((each.application_id, key) for key in each.tasks.allocations) for each in idle)
-            self._slot_holders[place] = [held for held in tasks if held]
-        return self._slot_holders[place]
+            self._slot_holders[place] = {
+                each.application_id: frozenset((each.application_id, key) for key in each.tasks.allocations) for each in idle
+            }
+        by_application = self._slot_holders[place]
+        found = (by_application.get(name, frozenset()) for name in sorted({application_id for application_id, _ in tasks}))
+        return [held for held in found if held and held <= tasks]
 
     @property
     def lacks_nodes(self) -> bool:
@@ -290,14 +294,16 @@ def _without_terms(found: Situation) -> Iterator[Change]:
     if found.ask.task_group_name:
         return
     terms = selector.parse(found.ask.tags.get(selector.TAG, ""))
-    nodes = list(found.state.nodes.nodes.values())
-    if required is not None and any(node.offered and node.fits(needs, terms) for node in nodes):
+    nodes = [node for node in found.state.nodes.nodes.values() if node.fits(needs, ())]
+    if required is not None and any(node.offered and selects(terms, node.attributes) for node in nodes):
         name = next(found.ask.tags[tag] for tag in REQUIRED_NODE_TAGS if found.ask.tags.get(tag))
         yield DropTerm(name, None)
-    for index, term in enumerate(terms):
-        rest = terms[:index] + terms[index + 1 :]
-        if any(_is_open(found, node) and node.fits(needs, rest) for node in nodes):
-            yield DropTerm(selector.text(term), index)
+    needless: set[int] = set()
+    for node in nodes:
+        if _is_open(found, node):
+            failed = list(islice((at for at, term in enumerate(terms) if not selects((term,), node.attributes)), 2))
+            needless.update(failed if len(failed) == 1 else () if failed else range(len(terms)))
+    yield from (DropTerm(selector.text(terms[index]), index) for index in sorted(needless))
 
 
 # ---- freed tasks
@@ -332,7 +338,8 @@ def _frees(found: Situation, now_ns: int) -> list[Change]:
             frees.append(Free(node_id, sorted(task.name for task in chosen), sum(task.ran_ns for task in chosen)))
         left -= 1 + len(tasks) ** 2
         frees.sort(key=lambda free: (len(free.tasks), free.lost_ns, free.node_id, free.tasks))
-    return list(frees[:FREES_MAX])
+        del frees[FREES_MAX:]
+    return [*frees]
 
 
 def _may_open(found: Situation, node: IndexedNode) -> bool:
@@ -372,8 +379,13 @@ def _sets(
 ) -> Iterator[Sequence[_Task]]:
     """The sets of tasks of a node whose end makes room: all with the fewest tasks and those with one more; of very many one."""
     names = [name for name, wanted in found.shape[0] if wanted > 0]
-    holding = {name for place in found.slots for held in found.slot_holders(place) for name in held}
+    there = frozenset(task.name for task in tasks)
+    holders = [found.slot_holders(place, there) for place in found.slots]
+    holding = frozenset[AskID]().union(*(held for place in holders for held in place))
     helpful = [task for task in tasks if task.name in holding or any(task.resource.get(name) for name in names)]
+    suffices = partial(_suffices, found, node, holders, has_room=has_room)
+    if not suffices(helpful):
+        return
     fewest = len(helpful)
     for count in range(bound, len(helpful) + 1):
         if count > fewest + 1:
@@ -381,17 +393,29 @@ def _sets(
         sets = list(islice(combinations(helpful, count), _SETS_OF_NODE_MAX + 1))
         if len(sets) > _SETS_OF_NODE_MAX:
             break
-        for chosen in sets:
-            if _suffices(found, node, chosen, has_room=has_room):
-                fewest = min(fewest, count)
-                yield chosen
+        for chosen in filter(suffices, sets):
+            fewest = min(fewest, count)
+            yield chosen
+    else:
+        return
     helpful.sort(key=lambda task: ([-task.resource.get(name, 0) for name in names], task.name))
-    large = (helpful[:count] for count in range(bound, len(helpful) + 1))
-    yield from islice((chosen for chosen in large if _suffices(found, node, chosen, has_room=has_room)), 1)
+    # If some tasks suffice, they do with more tasks too.
+    yield helpful[: bisect_left(range(len(helpful)), True, count, key=lambda length: suffices(helpful[:length]))]
 
 
-def _suffices(found: Situation, node: IndexedNode, chosen: Sequence[_Task], *, has_room: bool) -> bool:
-    """True if nothing is short for the ask when these tasks of a node have ended, as far as amounts tell."""
+def _suffices(
+    found: Situation,
+    node: IndexedNode,
+    holders: list[list[frozenset[AskID]]],
+    chosen: Sequence[_Task],
+    *,
+    has_room: bool,
+) -> bool:
+    """True if nothing is short for the ask when these tasks of a node have ended, as far as amounts tell.
+
+    Args:
+        holders: per place without a running slot the sets of tasks of the node whose end gives one back.
+    """
     freed: Resource = {}
     for task in chosen:
         add_to(freed, task.resource)
@@ -404,4 +428,4 @@ def _suffices(found: Situation, node: IndexedNode, chosen: Sequence[_Task], *, h
         if place.allocated.get(name, 0) - back + needs[name] > (place.max or {})[name]:
             return False
     ended = {task.name for task in chosen}
-    return all(any(held <= ended for held in found.slot_holders(place)) for place in found.slots)
+    return all(any(held <= ended for held in of_place) for of_place in holders)
