@@ -6,7 +6,7 @@ Time is virtual; each life of the daemon is a run of trio, which is cancelled at
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.values.ids import PartitionName
-from ykactor.core.values.times import NEVER
+from ykactor.core.values.times import NEVER, S_NS
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
 from ykactor.journal.transaction import Batch
@@ -42,6 +42,8 @@ from ykactor.wire.turns import EncodedTurns
 DEFAULT, GPU = PartitionName("default"), PartitionName("gpu")
 #: What happens to a daemon at a time: input for a partition, or another configuration.
 Happening = list[Submission] | Administration | SchedulerConfig
+#: Seconds in which no daemon runs: most restarts take no time, and some are so long that timers are due meanwhile.
+AWAY_S = (0, 0, 0, 2, 45)
 
 
 class Step(Struct):
@@ -90,6 +92,7 @@ class Life:
         config: of a new journal.
         hear: called with all facts, before they are durable.
         keep_bytes: of the history; nothing is deleted, but partitions are made anew.
+        away_ns: how long no daemon ran before.
     """
 
     def __init__(
@@ -100,10 +103,11 @@ class Life:
         budget: Budget,
         hear: Callable[[list[Fact]], None],
         keep_bytes: int,
+        away_ns: int,
     ) -> None:
         self.store = store
         self.known, self.config = known, config if known is None else known.config
-        self.clock = Clock(0 if known is None else known.at_ns + 1000)
+        self.clock = Clock(0 if known is None else known.at_ns + 1000 + away_ns)
         last = 0 if known is None else known.last_event
         history = History(keep_bytes)
         self.journal = Journal(store, encode_facts, self.clock.now_ns, last_event=last, history=history)
@@ -166,6 +170,7 @@ def record(
     ends: float = 0.1,
     sudden: float = 0.5,
     keep_bytes: int = NEVER,
+    away_s: Sequence[int] = (0,),
     beside: Callable[[Life], Awaitable[None]] | None = None,
 ) -> int:
     """Play the steps. Returns how often the daemon has started.
@@ -176,13 +181,14 @@ def record(
         ends: how probable it is that the daemon ends after a step, and starts again before the next one.
         sudden: how probable it is that this loses what is not durable yet.
         keep_bytes: as of ``Life``.
+        away_s: how long no daemon runs before it starts again is one of these.
         beside: runs in each life, from its begin to its end.
     """
-    rng, left, starts = random.Random(seed), steps[::-1], 0
+    rng, left, starts, away = random.Random(seed), steps[::-1], 0, random.Random(seed)
     trio._core._run._r.seed(seed)  # the order in which tasks run that are ready together
 
     async def live(opened: Store, known: Recovered | None) -> None:
-        life = Life(StoreInTheLoop(opened, directory), known, config, budget, hear, keep_bytes)
+        life = Life(StoreInTheLoop(opened, directory), known, config, budget, hear, keep_bytes, away.choice(away_s) * S_NS)
         async with trio.open_nursery() as nursery:
             await life.begin(nursery)
             if beside is not None:

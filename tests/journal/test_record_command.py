@@ -61,6 +61,7 @@ def test_what_is_recorded(directory: Path) -> None:
     result = ykactor("record", directory, "-o", target)
     assert result.stderr.splitlines() == [
         "recorded from 1970-01-01T00:00:00.000Z to 1970-01-01T00:00:09.000Z: 2 tasks",
+        "no daemon ran for 0.00s at most, before 3 starts: nothing is decided then",
         "not carried over (1): tasks that run at the end, whose end is not known: they run until the end",
     ]
     lines = lines_of(target)
@@ -104,6 +105,29 @@ def test_anonymous(directory: Path) -> None:
     assert without["utilisation"] == with_names["utilisation"]
     assert list(without["waits"].values()) == list(with_names["waits"].values())
     assert not any(f'"{name}"' in target.read_text() for name in ("app-1", "t1", "n1", "root.a"))
+
+
+def test_outages(tmp_path: Path) -> None:
+    """The times between a turn and the next start are in both forms of a recording; runs say how long they were."""
+    later = [app("app-1", "root.a"), ask("t1", "app-1", vcore=1)]
+    steps = [Step(S_NS, lambda: [node("n1", vcore=4)]), Step(2 * S_NS, lambda: [*later])]
+    directory, base = tmp_path / "state", tmp_path / "base.yaml"
+    base.write_text(ONE)
+    record_history(directory, queuefile.load(ONE), steps, seed=0, budget=CYCLE_BUDGET, ends=1, sudden=0, away_s=[1800])
+    says = "no daemon ran for 30m at most, before 1 start: nothing is decided then"
+    for options, command in (((), "simulate"), (("--exact",), "replay")):
+        target = tmp_path / f"{command}.jsonl"
+        assert says in ykactor("record", directory, *options, "-o", target).stderr.splitlines()
+        (outage,) = lines_of(target)[0]["recorded"]["outages"]  # type: ignore[index]
+        assert (outage["fromNs"], outage["toNs"] - outage["fromNs"]) == (S_NS, 1800 * S_NS + 1000)
+    target = tmp_path / "simulate.jsonl"
+    assert says in ykactor("simulate", target).stderr.splitlines()
+    assert json.loads(ykactor("simulate", target, "-o", "json").stdout)["outages"] == [outage]
+    page = tmp_path / "page.html"
+    assert says in ykactor("simulate", target, "--compare", base, "--html", page).stdout.splitlines()
+    assert says in page.read_text()
+    assert json.loads(ykactor("simulate", target, "--compare", base, "-o", "json").stdout)["outages"] == [outage]
+    assert "no daemon" not in ykactor("record", directory, "--from", "1970-01-01T00:30:30", "-o", target).stderr
 
 
 @pytest.mark.parametrize("options", [[], ["--exact"]])

@@ -9,13 +9,14 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import recorded
 from fragments import draw_fragments
 from histories import S_NS, draw_history
 from preemptinghistories import Preempting
-from recorded import Happening, Step
+from recorded import AWAY_S, Happening, Step
 from recordedfiles import TickingClock, facts_of, loaded, placements, record, run, turns_of
 from seeds import scaled, seeds
 from test_replay import record_gangs, record_history
@@ -43,12 +44,12 @@ def _ticking(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def histories(directory: Path, seed: int) -> Iterator[Path]:
-    """Journals of all kinds: restarts, reloads, partitions that come and go, gangs, preemption, answers that never come."""
-    record_history(directory / "0", draw_history(seed), seed)
-    record_history(directory / "1", draw_fragments(seed), seed + 1)
-    record_gangs(directory / "2", seed + 2)
+    """Journals of all kinds: restarts, outages, reloads, partitions that come and go, gangs, preemption, lost answers."""
+    record_history(directory / "0", draw_history(seed), seed, away_s=AWAY_S)
+    record_history(directory / "1", draw_fragments(seed), seed + 1, away_s=AWAY_S)
+    record_gangs(directory / "2", seed + 2, away_s=AWAY_S)
     record_well(directory / "3", seed)
-    record_gangs(directory / "4", seed, Preempting(seed))
+    record_gangs(directory / "4", seed, Preempting(seed), away_s=AWAY_S)
     yield from (directory / str(number) for number in range(5))
 
 
@@ -106,7 +107,8 @@ def record_well(directory: Path, seed: int) -> None:
     steps = [Step(0, manager.opening), *(Step(number * S_NS, manager.draw) for number in range(1, 50))]
     steps.append(Step(51 * S_NS, lambda: [remove("low-1")]))
     config = queuefile.load(WELL)
-    recorded.record(directory, config, steps, seed=seed, budget=CYCLE_BUDGET, hear=manager.hear, ends=0.02, sudden=0)
+    options: dict[str, Any] = {"ends": 0.02, "sudden": 0, "away_s": AWAY_S}
+    recorded.record(directory, config, steps, seed=seed, budget=CYCLE_BUDGET, hear=manager.hear, **options)
 
 
 @pytest.mark.parametrize("seed", seeds(15))
@@ -168,7 +170,7 @@ def run_times(life: Life) -> set[int]:
 
 
 def test_another_configuration_keeps_run_times(tmp_path: Path) -> None:
-    """Tasks run as long as they did, wherever and whenever they begin; what is preempted comes again with its whole run time."""
+    """Tasks run as long as they did, or until an outage ends; what is preempted comes again with its whole run time."""
     other = tmp_path / "other.yaml"
     other.write_text(tree(queue("low", max={"vcore": 5}), queue("high", guaranteed={"vcore": 6}, p={"preemption.delay": "5s"})))
     counts: Counter[str] = Counter()
@@ -178,6 +180,7 @@ def test_another_configuration_keeps_run_times(tmp_path: Path) -> None:
         record(directory, target)
         lives = lives_of(target)
         facts = run(loaded(target, other))
+        resumed = {outage.to_ns for outage in loaded(target).outages}
         began: dict[str, int] = {}
         fixed = {text for text in target.read_text().splitlines() if "ReleaseAllocations" in text}
         for _, fact in facts:
@@ -186,7 +189,8 @@ def test_another_configuration_keeps_run_times(tmp_path: Path) -> None:
             elif isinstance(fact, Released) and fact.termination_type is TerminationType.STOPPED_BY_RM:
                 key = fact.ask.allocation_key
                 if "Removed" not in fact.message and not any(f'"{key}"' in text for text in fixed):
-                    assert fact.at_ns - began[key] in set().union(*map(run_times, lives[key]))
+                    ran_ns = set().union(*map(run_times, lives[key]))
+                    assert fact.at_ns in resumed or fact.at_ns - began[key] in ran_ns
                     counts["ends"] += 1
         counts["different"] += placements(facts) != placements(facts_of(directory))
         of_all = [life for each in lives.values() for life in each]
@@ -222,3 +226,34 @@ def test_without_names_the_same_is_decided(seed: int, tmp_path: Path) -> None:
         left = [name for name in names.codes if len(re.sub("[^A-Za-z]", "", name)) >= 4 and name not in own and name in text]
         assert left == [], directory
         assert len(names.codes) > 10
+
+
+#: Names of queues beside those that keep their names, in their order; ``-`` is before the dot that follows a name in a path.
+SIBLINGS = ("#1", "0q", "a", "a-b", "a0", "default", "e", "root", "rooty", "x", "z")
+
+
+def test_queues_keep_their_order_without_names(tmp_path: Path) -> None:
+    """The next of queues that are equal is the first by name, also beside names that stay."""
+    running: list[Submission] = []
+
+    def hear(facts: list[Fact]) -> None:
+        for fact in facts:
+            if isinstance(fact, Allocated):
+                running[:] = [release(fact.ask.allocation_key, fact.ask.application_id)]
+
+    def opening() -> Happening:
+        apps = [(f"app-{number}", f"root.{name}") for number, name in enumerate(SIBLINGS[::-1])]
+        first = [node("n1", vcore=1), *(app(name, path) for name, path in apps)]
+        return [*first, *(ask(f"t{name}-{number}", name, vcore=1) for name, _ in apps for number in (1, 2))]
+
+    steps = [Step(0, opening), *(Step(number * S_NS, lambda: [*running]) for number in range(1, 2 * len(SIBLINGS)))]
+    config = queuefile.load(tree(*map(queue, SIBLINGS)))
+    recorded.record(tmp_path / "state", config, steps, seed=0, budget=CYCLE_BUDGET, hear=hear, ends=0)
+    target, with_names = tmp_path / "anonymous.jsonl", placements(facts_of(tmp_path / "state"))
+    record(tmp_path / "state", target, "--anonymise")
+    found = placements(run(loaded(target)))
+    assert [at_ns for at_ns, *_ in found] == [at_ns for at_ns, *_ in with_names]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(name for _, _, name, *_ in with_names))}
+    codes = {name: number for number, name in enumerate(dict.fromkeys(name for _, _, name, *_ in found))}
+    assert [codes[name] for _, _, name, *_ in found] == [numbers[name] for _, _, name, *_ in with_names]
+    assert len(codes) == len(SIBLINGS)

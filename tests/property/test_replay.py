@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -36,7 +37,6 @@ from ykactor.core.partition import partition as partition_module
 from ykactor.core.records.encoding import encode, pairs
 from ykactor.core.records.export import everything
 from ykactor.core.values.ids import PartitionName
-from ykactor.core.values.times import NEVER
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
 from ykactor.sim.replay import NOTHING
@@ -84,12 +84,12 @@ def submissions_of(batch: Batch, name: PartitionName) -> list[Submission]:
     ]
 
 
-def record_history(directory: Path, history: History, seed: int, *, keep_bytes: int = NEVER) -> int:
+def record_history(directory: Path, history: History, seed: int, **options: Any) -> int:
     steps, budget = list(steps_of(history, seed)), BUDGETS[seed % 3]
-    return record(directory, scheduler_config(history.config), steps, seed=seed, budget=budget, keep_bytes=keep_bytes)
+    return record(directory, scheduler_config(history.config), steps, seed=seed, budget=budget, **options)
 
 
-def record_gangs(directory: Path, seed: int, manager: ResourceManager | None = None, *, keep_bytes: int = NEVER) -> int:
+def record_gangs(directory: Path, seed: int, manager: ResourceManager | None = None, **options: Any) -> int:
     """A resource manager that answers what it hears, late, twice, otherwise or never."""
     manager = manager or ResourceManager(seed)
     config = queuefile.load(manager.text)
@@ -98,7 +98,7 @@ def record_gangs(directory: Path, seed: int, manager: ResourceManager | None = N
         return [*manager.draw()]
 
     steps = [Step(0, lambda: [*manager.opening()]), *(Step(number * S_NS, draw) for number in range(40))]
-    return record(directory, config, steps, seed=seed, budget=BUDGETS[seed % 3], hear=manager.hear, keep_bytes=keep_bytes)
+    return record(directory, config, steps, seed=seed, budget=BUDGETS[seed % 3], hear=manager.hear, **options)
 
 
 def replay(directory: Path, until: int | None = None, partition: str | None = None) -> Outcome:

@@ -227,7 +227,8 @@ def test_applications_are_paired_by_id() -> None:
 
 #: The keys that programs read; they stay.
 KEYS = {
-    Comparison: "name base other seconds jitter refused report applications spanSeconds used shares waitPercents waitQuantiles",
+    Comparison: "name base other seconds jitter refused report applications spanSeconds used shares waitPercents waitQuantiles"
+    " outages",
     Report: "total rejected inVain queues users groups priorities",
     QueueGroup: "asks waiting waitSeconds waitedFor slowdown usedPercent preempted lost debt credit",
     Compared: "base other change baseRange otherRange distinguishable",

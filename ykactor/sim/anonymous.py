@@ -1,14 +1,14 @@
 """Recordings without names: each name becomes its rank among all names, so whatever is decided by the order of names stays.
 
-Queue paths are renamed part by part. Attributes of nodes and tags on which nothing depends are left out, and texts for people.
-Applications name the queue in which they were placed, because placement rules depend on names. There is no key: nothing says
-which name a rank was.
+Queue paths are renamed part by part, because only the paths of siblings are compared when something is decided. Attributes of
+nodes and tags on which nothing depends are left out, and texts for people. Applications name the queue in which they were placed,
+because placement rules depend on names. There is no key: nothing says which name a rank was.
 """
 
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -29,11 +29,12 @@ from ykactor.core.values.quantities import GUARANTEED_TAG, MAX_TAG, is_true, par
 from ykactor.core.values.selector import Requirement
 from ykactor.wire.scenario.recording import Line, Lives, Rows, TurnLine, line_of, turn_of
 
-#: Names that are those of ykactor, not of its users.
-KEPT = frozenset({"", "*", "default", "root", "x", RECOVERY_NAME})
+#: Names that are those of ykactor, not of its users, in their order.
+KEPT = ("", "*", RECOVERY_NAME, "default", "root", "x")
+#: How the codes of other names begin: before these, between them, and after them. No user's name is before ``@``.
+_PREFIXES = ("", "#", "0", "a", "n", "t", "z")
 #: Resource types with a meaning of their own.
 TYPES_KEPT = ("memory", "vcore")
-#: The first letters of the codes of other types: before these, between them, and after them.
 _TYPE_PREFIXES = ("a", "n", "w")
 #: Kinds of rows of the past, on which no decision depends.
 PAST = frozenset({"account", "ended", "rejected", "use"})
@@ -72,10 +73,8 @@ class Names:
     def rank(self) -> None:
         """Give each name its rank, and each resource type one between those that keep their names."""
         self._names.update(self._compared, *self._compared.values())
-        self.codes = {name: "n" + code for name, code in _ranks(self._names - KEPT).items()}  # users begin with a letter
-        for place, prefix in enumerate(_TYPE_PREFIXES):
-            found = {name for name in self._types if bisect(TYPES_KEPT, name) == place}
-            self.types |= {name: prefix + code for name, code in _ranks(found).items()}
+        self.codes = _codes(self._names - {*KEPT}, KEPT, _PREFIXES)
+        self.types = _codes(self._types, TYPES_KEPT, _TYPE_PREFIXES)
         self._is_ranked = True
 
     def name(self, text: str) -> str:
@@ -112,9 +111,10 @@ class Names:
         return {self.name(key): self.name(value) if value in self._compared[key] else TEXT for key, value in sorted(kept.items())}
 
 
-def _ranks(names: set[str]) -> dict[str, str]:
+def _codes(names: set[str], kept: Sequence[str], prefixes: Sequence[str]) -> dict[str, str]:
+    """The codes of names, in the same order, also with those that are kept between them."""
     width = len(str(len(names)))
-    return {name: f"{rank:0{width}}" for rank, name in enumerate(sorted(names), 1)}
+    return {name: f"{prefixes[bisect(kept, name)]}{rank:0{width}}" for rank, name in enumerate(sorted(names), 1)}
 
 
 def anonymised(lines: Callable[[], Iterable[Line]], names: Names) -> Iterator[Line]:

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from ykactor.sim.series import SPANS
 from ykactor.sim.trial import QUANTILES, Number, Report, RunReport
+from ykactor.wire.scenario.recording import Outage
 
 #: The applications that gain and lose most.
 TOP = 10
@@ -91,6 +92,7 @@ class Comparison(Struct, frozen=True, rename="camel"):
         used: by type, the part of what all nodes offer that is used, over time.
         shares: by queue with a guarantee, the part of it that is used, over time (PR-70); above 1 it uses more.
         wait_percents, wait_quantiles: seconds that asks wait at most, for so many percent of them.
+        outages: the times in which no daemon ran when the scenario was recorded, and nothing was decided in both runs.
     """
 
     name: str
@@ -106,6 +108,7 @@ class Comparison(Struct, frozen=True, rename="camel"):
     shares: dict[str, Both]
     wait_percents: list[int]
     wait_quantiles: Both
+    outages: tuple[Outage, ...] = ()
 
 
 class Names(Struct, frozen=True):

@@ -1,7 +1,8 @@
 """The resource manager of a recording: what it does because of what the scheduler decides, as the lives of the tasks say.
 
 Tasks end after their run time. Releases that the scheduler starts are confirmed. Tasks that were preempted or have lost their
-node are submitted again. Applications are removed when they have no task any more.
+node are submitted again. Applications are removed when they have no task any more. What comes while no daemon runs is sent when
+the next one does.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from ykactor.core.values.ids import ApplicationID, PartitionName
 from ykactor.core.values.times import US_NS
 from ykactor.sim.direct import DirectPartition
 from ykactor.sim.lives import again, is_handed_back, is_lost
+from ykactor.sim.recorded import outage_before
 from ykactor.wire.scenario.endings import AskKey, Endings, ask_key
 from ykactor.wire.scenario.model import TimedRequest
 from ykactor.wire.scenario.recording import Life, Lives, Recorded, Turn, nanoseconds
@@ -148,7 +150,7 @@ class Reactions(Endings):
             if course.life.censored:
                 self._run_ns.pop(key, None)
             else:
-                self._run_ns[key] = max(US_NS, run_ns)
+                self._run_ns[key] = self._heard_ns(at_ns + max(US_NS, run_ns)) - at_ns
         super().on_started(key, at_ns)
 
     def _confirm(self, partition: PartitionName, fact: ReleaseStarted) -> None:
@@ -182,7 +184,12 @@ class Reactions(Endings):
 
     def _send(self, at_ns: int, partition: PartitionName, submission: Submission) -> None:
         self._count += 1
-        heapq.heappush(self._due, (at_ns, self._count, partition, submission))
+        heapq.heappush(self._due, (self._heard_ns(at_ns), self._count, partition, submission))
+
+    def _heard_ns(self, at_ns: int) -> int:
+        """The time at which a daemon hears what is sent at a time."""
+        outage = outage_before(self._recorded.outages, at_ns)
+        return at_ns if outage is None else max(at_ns, outage.to_ns)
 
     # ---- what is sent
 

@@ -2,11 +2,12 @@
 
 A daemon schedules a little later than it could: after the rest of its input, or when its timer fires. With the same configuration
 the recorded times make the run the same to the microsecond. With another one there is more to do at other times: what is due and
-not recorded then is done ``PATIENCE_NS`` later.
+not recorded then is done ``PATIENCE_NS`` later. While no daemon ran, a run decides nothing either.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -26,7 +27,7 @@ from ykactor.core.values.parts import finished
 from ykactor.core.values.times import MS_NS
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.wire.scenario.model import Scenario, TimedRequest
-from ykactor.wire.scenario.recording import Lives, Rows, Turn
+from ykactor.wire.scenario.recording import Lives, Outage, Recorded, Rows, Turn
 
 #: How long what is due waits for its recorded time.
 PATIENCE_NS = 100 * MS_NS
@@ -36,8 +37,20 @@ Observe = Callable[[PartitionName, list[Fact]], None]
 REPLACED = "left out: the run has another configuration"
 
 
+def outage_before(outages: Sequence[Outage], at_ns: int) -> Outage | None:
+    """The last outage that has begun before a time; None if there is none."""
+    place = bisect_left(outages, at_ns, key=lambda outage: outage.from_ns)
+    return outages[place - 1] if place else None
+
+
 class RecordedPartition(DirectPartition):
-    """A partition that schedules at recorded times, else ``PATIENCE_NS`` after it could."""
+    """A partition that schedules at recorded times, else ``PATIENCE_NS`` after it could; never in an outage.
+
+    Attributes:
+        outages: those of the recording.
+    """
+
+    outages: Sequence[Outage] = ()
 
     def __init__(
         self,
@@ -56,7 +69,10 @@ class RecordedPartition(DirectPartition):
 
     def next_ns(self) -> int | None:
         due_ns = self._due_ns if self._undecided_ns is None else self._undecided_ns
-        return None if due_ns is None else due_ns + PATIENCE_NS
+        if due_ns is None:
+            return None
+        outage = outage_before(self.outages, due_ns + PATIENCE_NS)
+        return (due_ns if outage is None else max(due_ns, outage.to_ns)) + PATIENCE_NS
 
     def schedule(self, now_ns: int) -> None:
         """Note what may be decided; it waits for its recorded time."""
@@ -101,20 +117,24 @@ class RecordedPartitions(DirectPartitions):
 
     Args:
         observe: called with the name of a partition and the facts of each step.
-        begin_ns: the Unix time at which they begin.
+        recorded: the header of the recording.
         cores: their states by name.
         reserves: whether asks reserve nodes in partitions that another configuration adds (SC-50).
     """
 
-    def __init__(self, observe: Observe, begin_ns: int, cores: dict[PartitionName, Cores], *, reserves: bool) -> None:
+    def __init__(self, observe: Observe, recorded: Recorded, cores: dict[PartitionName, Cores], *, reserves: bool) -> None:
         self._observe = observe
+        self._outages = recorded.outages
         self._reserves = reserves
         super().__init__(self._new, {})
         for each in cores.values():
-            self.add(each, begin_ns)
+            self.add(each, recorded.begin_ns)
 
     def _new(self, config: PartitionConfig, now_ns: int, cores: Cores | None = None) -> DirectPartition:
-        return RecordedPartition(config, partial(self._observe, config.name), now_ns, reserves=self._reserves, cores=cores)
+        publish = partial(self._observe, config.name)
+        made = RecordedPartition(config, publish, now_ns, reserves=self._reserves, cores=cores)
+        made.outages = self._outages
+        return made
 
     def add(self, cores: Cores, now_ns: int) -> None:
         """Add a partition with a state."""

@@ -327,7 +327,7 @@ def simulate_recording(
     begin_ns = recorded.begin_ns
     first = beginning(scenario)
     record = Record(observe, begin_ns)
-    direct = RecordedPartitions(record.add, begin_ns, first.partitions, reserves=reserves)
+    direct = RecordedPartitions(record.add, recorded, first.partitions, reserves=reserves)
     record.endings = reactions = Reactions(recorded, direct.partitions)
     for lives in first.lives:
         reactions.begin(lives)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from math import inf
 
 from ykactor.core.values.quantities import quantity_text
 from ykactor.core.values.times import S_NS
+from ykactor.core.values.words import plural
+from ykactor.wire.scenario.recording import Outage
 
 #: The cell without a value: no limit, nothing pending.
 NONE = "-"
@@ -63,6 +65,14 @@ def age(seconds: int) -> str:
 def exact_age(ns: int) -> str:
     """The same of nanoseconds, with hundredths of a second below ten seconds: ``0.03s``."""
     return f"{max(0, ns) / 1e9:.2f}s" if ns < _EXACT_NS else age(ns // 10**9)
+
+
+def outages_text(outages: Sequence[Outage]) -> str:
+    """``no daemon ran for 20m at most, before 2 starts: nothing is decided then``; "" without any."""
+    if not outages:
+        return ""
+    away = exact_age(sum(outage.to_ns - outage.from_ns for outage in outages))
+    return f"no daemon ran for {away} at most, before {plural(len(outages), 'start')}: nothing is decided then"
 
 
 #: Shorter times would be 0.00s.

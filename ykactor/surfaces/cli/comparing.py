@@ -91,6 +91,7 @@ def compare(file: Path, scenario: Scenario, comparing: Comparing, *, as_json: bo
     with ExitStack() as files:
         outputs = [(files.enter_context(whole_file(path)), form) for path, form in comparing.files()]
         comparison = _compared(names, [base, scenario], comparing.jitter or 0)
+        comparison = structs.replace(comparison, outages=scenario.outages)
         for output, form in outputs:
             output.write(form(comparison).encode())
     for run, refusals in comparison.refused.items():

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, get_args
 
 import click
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
@@ -20,7 +20,7 @@ from ykactor.journal.reading import Reader
 from ykactor.sim.anonymous import Names, anonymised
 from ykactor.sim.recording import Recording, Span, UnusableHistoryError, exact, exact_header
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.cli.cells import time_text
+from ykactor.surfaces.cli.cells import outages_text, time_text
 from ykactor.surfaces.cli.history import opened, readable
 from ykactor.surfaces.cli.options import EXISTING_DIRECTORY, PAST, grouped
 from ykactor.surfaces.cli.replay import turns_in
@@ -28,7 +28,7 @@ from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.files.regular import whole_file
 from ykactor.wire.history import HistoryError, RecordedTurn, UnreadableCauseError, decode_turn
 from ykactor.wire.scenario.model import RecordedHeader
-from ykactor.wire.scenario.recording import AfterPreemption, Line, Recorded, encode_line, seconds
+from ykactor.wire.scenario.recording import AfterPreemption, Line, Outage, Recorded, encode_line, seconds
 
 #: How long after its time a turn is committed at most.
 LATEST_NS = 60 * S_NS
@@ -43,10 +43,16 @@ class Form(Struct, frozen=True):
 
 
 class _Window(Struct, frozen=True):
-    """A part of a history: its times, and by partition the transaction of the newest state before it, and its place there."""
+    """A part of a history.
+
+    Attributes:
+        begins: by partition, the transaction of the newest state before it, and its place there.
+        outages: the times of it in which no daemon ran.
+    """
 
     span: Span
     begins: dict[PartitionName, tuple[int, int]]
+    outages: tuple[Outage, ...]
 
 
 _TIME = "in UTC, as 2026-07-31 or 2026-07-31T09:30:00, or 10m, 2h or 7d ago"
@@ -80,7 +86,7 @@ def command(directory: Path, from_ns: int | None, to_ns: int | None, form: Form,
     The recording begins with the state at that time, and has what all senders have sent since then. ykactor simulate runs it:
     with the same configuration to the same decisions at the same times, or with another one (--config). What tasks and resource
     managers have done because of decisions is recorded as what they would do: tasks run as long as they did, releases are
-    confirmed as late. What could not be carried over like this is counted on standard error.
+    confirmed as late. What could not be carried over like this is counted on standard error, and for how long no daemon ran.
 
     With --exact it has every turn of the daemon, which ykactor replay runs again and compares; it begins with the states before
     the time. The daemon may run meanwhile. The file is private: it has the names of users and applications. With --anonymise it
@@ -98,18 +104,21 @@ def command(directory: Path, from_ns: int | None, to_ns: int | None, form: Form,
             return _turns(reader, window)
 
         if form.is_exact:
-            _write(file, window.span, exact_header(window.span), exact(turns))
-            say(f"recorded from {time_text(window.span.from_ns)} to {time_text(window.span.to_ns)}", err=True)
+            _write(file, window, exact_header(window.span), exact(turns))
+            _tell(window)
             return
         recording = Recording(turns, window.span, form.after_preemption or "resubmit", is_pinned=form.is_anonymous)
         lines = anonymised(recording.lines, Names()) if form.is_anonymous else recording.lines()
-        _write(file, window.span, recording.recorded, lines)
-    _tell(window.span, recording)
+        _write(file, window, recording.recorded, lines)
+    _tell(window, f": {recording.tasks} tasks", recording.counts)
 
 
-def _tell(span: Span, recording: Recording) -> None:
-    say(f"recorded from {time_text(span.from_ns)} to {time_text(span.to_ns)}: {recording.tasks} tasks", err=True)
-    for what, count in sorted(recording.counts.items()):
+def _tell(window: _Window, tasks: str = "", counts: Mapping[str, int] = {}) -> None:
+    span = window.span
+    say(f"recorded from {time_text(span.from_ns)} to {time_text(span.to_ns)}{tasks}", err=True)
+    if text := outages_text(window.outages):
+        say(text, err=True)
+    for what, count in sorted(counts.items()):
         if count:
             say(f"not carried over ({count}): {what}", err=True)
 
@@ -124,7 +133,8 @@ def _target(output: str) -> Iterator[IO[bytes]]:
         yield file
 
 
-def _write(file: IO[bytes], span: Span, recorded: Recorded, lines: Iterable[Line]) -> None:
+def _write(file: IO[bytes], window: _Window, recorded: Recorded, lines: Iterable[Line]) -> None:
+    span, recorded = window.span, structs.replace(recorded, outages=window.outages)
     name = f"{time_text(span.from_ns)} to {time_text(span.to_ns)}"
     header = RecordedHeader(name, "", seconds(span.to_ns - span.from_ns), recorded=recorded)
     file.write(msgspec.json.encode(header) + b"\n")
@@ -157,7 +167,21 @@ def _window(reader: Reader, from_ns: int | None, to_ns: int | None) -> _Window:
     for at_ns, partition, number, position in states:
         if at_ns <= begin_ns or partition not in begins:
             begins[partition] = number, position
-    return _Window(Span(begin_ns // US_NS * US_NS, end_ns // US_NS * US_NS), begins)
+    span = Span(begin_ns // US_NS * US_NS, end_ns // US_NS * US_NS)
+    return _Window(span, begins, tuple(_outages(reader, span)))
+
+
+def _outages(reader: Reader, span: Span) -> Iterator[Outage]:
+    """The times in which no daemon ran: each term but the first begins after one. A term may have no transaction."""
+    for number in sorted({beginning.transaction for beginning in reader.beginnings()}):
+        before, after = reader.row(number - 1), reader.row(number)
+        if before is None or after is None:
+            continue
+        with readable(reader.path, number):
+            times = [turn.now_ns for turn in map(decode_turn, after.turns()) if turn.number is not None]
+        outage = Outage(max(before.at_ns, span.from_ns), min(*times, after.at_ns, span.to_ns))
+        if outage.from_ns < outage.to_ns:
+            yield outage
 
 
 def _states(reader: Reader) -> Iterator[tuple[int, PartitionName, int, int]]:

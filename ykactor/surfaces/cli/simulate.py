@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import click
 import msgspec
-from msgspec import structs
+from msgspec import structs, to_builtins
 
 from ykactor.core.messages.facts import Fact
 from ykactor.core.records.encoding import UnreadableRowError
@@ -20,6 +20,7 @@ from ykactor.sim.recorded import opening
 from ykactor.sim.simulator import Outcome, simulate, simulate_recording, simulate_with_actors
 from ykactor.sim.summary import Summary, print_report, wide_console
 from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.cells import outages_text
 from ykactor.surfaces.cli.comparing import JITTER_MAX, OUTPUT_FILE, Comparing, compare
 from ykactor.surfaces.cli.options import EXISTING_FILE, WholeNumber, grouped, reserves_nodes, text_or_json
 from ykactor.surfaces.cli.queue_files import NoTextError
@@ -123,11 +124,13 @@ def command(
             return
         observer = _Observer(decisions, loaded.begin_ns)
         outcome = _run(loaded, observer, actors=actors)
+    if text := outages_text(loaded.outages):
+        say(text, err=True)
     for refusal in outcome.refused:
         say(f"refused: {refusal}", err=True)
     if final is not None:
         final.write(msgspec.json.encode(outcome.final) + b"\n")
-    _print_summary(loaded.name, observer.summary, outcome, as_json=output == "json")
+    _print_summary(loaded, observer.summary, outcome, as_json=output == "json")
 
 
 def schema_text() -> str:
@@ -166,10 +169,10 @@ def _run(scenario: Scenario, observer: _Observer, *, actors: bool) -> Outcome:
         return simulate(scenario, observer.observe, progress, reserves=reserves)
 
 
-def _print_summary(name: str, summary: Summary, outcome: Outcome, *, as_json: bool) -> None:
+def _print_summary(scenario: Scenario, summary: Summary, outcome: Outcome, *, as_json: bool) -> None:
     report = summary.finish(outcome.end_ns, outcome.waiting)
     if as_json:
-        document = {"name": name, **msgspec.to_builtins(report), "refused": outcome.refused}
-        say_lines(indented(document))
+        of_scenario = {"name": scenario.name, "outages": to_builtins(scenario.outages)}
+        say_lines(indented({**of_scenario, **to_builtins(report), "refused": outcome.refused}))
     else:
         print_report(report, wide_console())

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.wire.queuefile.schema import describe
-from ykactor.wire.scenario.recording import Recorded, Recording
+from ykactor.wire.scenario.recording import Outage, Recorded, Recording
 from ykactor.wire.si import messages as si
 
 #: A virtual second; up to the maximum a float of seconds tells microseconds apart, as ``actors.clock`` needs.
@@ -76,6 +76,11 @@ class Scenario(msgspec.Struct, frozen=True):
     def begin_ns(self) -> int:
         """The Unix time of second 0."""
         return 0 if self.recorded is None else self.recorded.begin_ns
+
+    @property
+    def outages(self) -> tuple[Outage, ...]:
+        """The times in which no daemon ran when it was recorded."""
+        return () if self.recorded is None else self.recorded.outages
 
 
 class Header(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):

@@ -27,6 +27,16 @@ CHUNK = 500
 AfterPreemption = Literal["resubmit", "drop"]
 
 
+class Outage(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A time in which no daemon ran, between two Unix times: from the last turn before it to the first one after it.
+
+    It may have been shorter, because a daemon that has nothing to do records nothing.
+    """
+
+    from_ns: int
+    to_ns: int
+
+
 class Recorded(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, rename="camel"):
     """The part of the header of a recording that other scenarios do not have.
 
@@ -39,6 +49,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
             say what happened.
         confirm_seconds: How long after it was asked to the resource manager confirms a release, where that was not recorded.
         resubmit_seconds: How long after its end such a task is submitted again, where that was not recorded.
+        outages: When no daemon ran, in their order.
     """
 
     version: int
@@ -48,6 +59,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     after_preemption: AfterPreemption = "resubmit"
     confirm_seconds: float = 0
     resubmit_seconds: float = 0
+    outages: tuple[Outage, ...] = ()
 
 
 class Life(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, rename="camel"):

@@ -10,7 +10,7 @@ from ykactor.core.values.words import plural
 from ykactor.sim.comparison import Applications, Both, Compared, Comparison
 from ykactor.sim.series import SPANS
 from ykactor.sim.trial import Group
-from ykactor.surfaces.cli.cells import hour_of, number
+from ykactor.surfaces.cli.cells import hour_of, number, outages_text
 from ykactor.surfaces.cli.report import text
 from ykactor.surfaces.cli.report.figures import headline, percent, seconds
 from ykactor.surfaces.cli.report.plots import Axis, bars, lines, reaching, shown, table
@@ -83,9 +83,10 @@ def _body(comparison: Comparison) -> Iterator[str]:
 
 
 def _about(comparison: Comparison) -> str:
-    """The length of the runs, and how many there were."""
+    """The length of the runs, how many there were, and for how long no daemon ran."""
     runs = f", and {plural(comparison.jitter, 'more run')} of each with other arrivals" if comparison.jitter else ""
-    return f"One run of {seconds(comparison.seconds)} of each{runs}."
+    outages = outages_text(comparison.outages)
+    return f"One run of {seconds(comparison.seconds)} of each{runs}{f'; {outages}' if outages else ''}."
 
 
 def _wide(content: str) -> str:

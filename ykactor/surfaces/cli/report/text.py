@@ -8,7 +8,7 @@ from ykactor.core.values.printable import printable
 from ykactor.core.values.words import plural
 from ykactor.sim.comparison import Applications, Compared, Comparison, Moved
 from ykactor.sim.trial import Group
-from ykactor.surfaces.cli.cells import NONE, number
+from ykactor.surfaces.cli.cells import NONE, number, outages_text
 from ykactor.surfaces.cli.report.figures import Line, Text, both_text, causes_text, change_text, count, headline, percent, seconds
 from ykactor.surfaces.cli.views.listing import Column, Row, field, table
 
@@ -58,6 +58,8 @@ def lines(comparison: Comparison) -> Iterator[str]:
     yield printable(f"{comparison.name}: {comparison.base} (base) and {comparison.other} (other)")
     if comparison.jitter:
         yield f"{plural(comparison.jitter, 'more run')} of each with other arrivals: values have ranges"
+    if outages := outages_text(comparison.outages):
+        yield outages
     yield ""
     yield from table(_HEADLINE, [headline_row(line) for line in headline(comparison)])
     report = comparison.report
