@@ -251,7 +251,7 @@ async def test_the_rest_is_for_those_who_see_all() -> None:
 
     New work is tried by those who submit.
     """
-    nodes = {"nodes", "node/{node}", "placementrules", "node-utilizations"}
+    nodes = {"nodes", "node/{node}", "placementrules", "node-utilizations", "node-attributes", "history"}
     everything = {"batch", "stream", "apps", "containers", "config", "healthcheck", "stack", "fullstatedump", "metrics"}
     async with limited() as rest:
         for route in all_routes():

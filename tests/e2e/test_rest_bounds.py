@@ -20,10 +20,10 @@ from ykactor.core.values.parts import PART_MAX, Steps, paced
 from ykactor.surfaces.admission import slots
 from ykactor.surfaces.files.helper_process import HelperProcessError
 from ykactor.surfaces.http import app, body, configuration, connections, load, published, replies
-from ykactor.surfaces.http.monitoring import count
 from ykactor.surfaces.http.published import Published, ReadBudget
 from ykactor.surfaces.http.readings import applications, partitions, usage
 from ykactor.surfaces.http.readings.look import Look
+from ykactor.surfaces.http.readings.partitions import attributes
 from ykactor.surfaces.http.replies import pieces
 from ykactor.surfaces.net import requests
 from ykactor.surfaces.net.requests import RefusedError
@@ -168,7 +168,7 @@ async def test_nobody_waits_longer_because_others_wait(autojump_clock: trio.test
 
     async def ask(number: int) -> None:
         with pytest.raises(RefusedError, match="has not answered"):
-            await of_daemon.page(request_of("reader"), "default", ("nodes", number % 2), count)
+            await of_daemon.page(request_of("reader"), "default", ("nodes", number % 2), attributes)
         assert trio.current_time() - since_s == published.ANSWER_S
 
     async with trio.open_nursery() as nursery:
@@ -315,7 +315,7 @@ async def test_nobody_waits_for_pages_that_were_made_before(
     for second in range(400):
         for number in range(4):
             since_s = trio.current_time()
-            page = await of_daemon.page(request_of("reader"), "default", (number,), count)
+            page = await of_daemon.page(request_of("reader"), "default", (number,), attributes)
             waits_s.append(trio.current_time() - since_s)
             ages_s.append(page.age_s)
         await trio.sleep_until(second)
@@ -338,11 +338,11 @@ async def test_who_has_written_is_shown_no_page_of_before(
 
     of_daemon, asked = Slow(daemon), request_of("reader")
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(of_daemon.page, request_of("reader"), "default", ("nodes",), count)
+        nursery.start_soon(of_daemon.page, request_of("reader"), "default", ("nodes",), attributes)
         await trio.sleep(0.5)
         turn = 2
         asked.scope["turns asked"] = {"default": turn}
-        assert (await of_daemon.page(asked, "default", ("nodes",), count)).turn == turn
+        assert (await of_daemon.page(asked, "default", ("nodes",), attributes)).turn == turn
 
 
 async def test_a_page_of_another_partition_with_this_name_is_not_shown(
@@ -358,10 +358,10 @@ async def test_a_page_of_another_partition_with_this_name_is_not_shown(
 
     of_daemon, asked = Numbered(daemon), request_of("reader")
     asked.scope["turns asked"] = {"default": 5}
-    page = await of_daemon.page(asked, "default", ("nodes",), count)
-    assert await of_daemon.page(asked, "default", ("nodes",), count) is page
+    page = await of_daemon.page(asked, "default", ("nodes",), attributes)
+    assert await of_daemon.page(asked, "default", ("nodes",), attributes) is page
     daemon.partitions["default"] = Mailbox("partition default", 1)
-    assert await of_daemon.page(asked, "default", ("nodes",), count) is not page
+    assert await of_daemon.page(asked, "default", ("nodes",), attributes) is not page
 
 
 def request_of(name: str) -> Request:
@@ -390,7 +390,7 @@ async def test_identities_take_turns(
     async def ask_for_everything(number: int) -> None:
         for key in itertools.count():
             try:
-                await of_daemon.page(request_of("greedy"), "default", ("users" if key % 5 == 0 else (number, key),), count)
+                await of_daemon.page(request_of("greedy"), "default", ("users" if key % 5 == 0 else (number, key),), attributes)
             except RefusedError as error:
                 refused.append(error.status)
 
@@ -399,7 +399,7 @@ async def test_identities_take_turns(
             nursery.start_soon(ask_for_everything, number)
         for _ in range(300):
             with trio.fail_after(2 * 0.05 / share + 0.1):
-                ages_s.append((await of_daemon.page(request_of("reader"), "default", ("users",), count)).age_s)
+                ages_s.append((await of_daemon.page(request_of("reader"), "default", ("users",), attributes)).age_s)
             await trio.sleep(1)
         nursery.cancel_scope.cancel()
     assert max(ages_s) <= published.STALE_MAX_S
@@ -417,7 +417,7 @@ async def test_what_was_cut_off_is_charged(autojump_clock: trio.testing.MockCloc
 
     of_daemon = Slow(FakeDaemon(("default",), accept_all, 10, manual=False))
     with pytest.raises(RefusedError, match="has not answered"):
-        await of_daemon.page(request_of("reader"), "default", ("users",), count)
+        await of_daemon.page(request_of("reader"), "default", ("users",), attributes)
     assert not of_daemon._budget("default").may_renew(1, "reader")
 
 

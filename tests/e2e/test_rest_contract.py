@@ -14,7 +14,7 @@ from restdaemon import Rest, application, asks, node, rest_daemon
 from ykactor.actors.clock import Clock
 from ykactor.core.records.encoding import decode
 from ykactor.core.records.rows import ForeignRow
-from ykactor.surfaces.http import monitoring
+from ykactor.surfaces.http import history
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 
@@ -582,7 +582,7 @@ _READ_BY_THE_WEB_UI: dict[str, Any] = {
 
 async def test_what_the_web_ui_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every field that it reads is there, with the type that it expects."""
-    monkeypatch.setattr(monitoring, "SAMPLE_S", 0.1)
+    monkeypatch.setattr(history, "SAMPLE_S", 0.1)
     foreign = si.Allocation(
         allocation_key="other", node_id="n1", resource_per_alloc={"vcore": 1}, allocation_tags={"foreign": "default"}
     )
@@ -620,3 +620,21 @@ async def test_the_web_ui_without_nodes() -> None:
         info = si.NodeInfo(node_id="bare", action="CREATE", schedulable_resource={"vcore": 1})
         await rest.submit(si.NodeRequest(nodes=[info]))
         assert (await rest.read("partition/default/nodes"))[0]["attributes"] == {}
+
+
+async def test_a_partition_has_a_sample_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Samples have what is used and pending, and why asks wait, in the order of time; ``after`` leaves out older ones."""
+    monkeypatch.setattr(history, "SAMPLE_S", 0.05)
+    async with populated() as rest:
+        found: list[Any] = []
+        while not (found and found[-1].get("allocations") == 2):
+            found = await rest.read("partition/default/history")
+        last, times = found[-1], [sample["at"] for sample in found]
+        assert [last[amounts]["vcore"] for amounts in ("capacity", "allocated", "pending")] == [4000, 2000, 1000]
+        assert (last["applications"], last["pendingAsks"], last["reasons"], last["oldestWait"] > 0) == (1, 1, {"user": 1}, True)
+        assert times == sorted(times)
+        later = await rest.read(f"partition/default/history?after={times[-1]}")
+        assert all(sample["at"] > times[-1] for sample in later)
+        assert (await rest.ask("/ws/v1/partition/default/history?after=-1")).status == 400
+        attributes = {"si/hostname": "host-1", "si/rackname": "rack-1", "zone": "z"}
+        assert await rest.read("partition/default/node-attributes") == {"n1": attributes}

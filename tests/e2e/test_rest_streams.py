@@ -17,9 +17,11 @@ from restdaemon import Rest, node, rest_daemon
 from ykactor.actors.commands import Publication
 from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import Audited
+from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.http import connections, events
-from ykactor.surfaces.http.monitoring import SAMPLE_S, SAMPLES_MAX, History, Sample
+from ykactor.surfaces.http.history import SAMPLE_S, SAMPLES_MAX, History
 from ykactor.surfaces.http.published import Published
+from ykactor.wire.rest.history import PartitionSample
 
 
 class Stream:
@@ -171,10 +173,10 @@ async def test_an_hour_of_history(autojump_clock: trio.testing.MockClock) -> Non
     """A sample a minute, texts of numbers, the oldest first; no more than those of a day."""
 
     class Counted(History):
-        async def _sample(self) -> Sample:
-            return Sample(int(trio.current_time() * 10**9), 1, 2)
+        async def _sample(self, _: PartitionName) -> PartitionSample:
+            return PartitionSample(at=int(trio.current_time() * 10**9), applications=1, allocations=2)
 
-    history = Counted(Published(FakeDaemon(("default",), accept_all, 10, manual=False)))
+    history = Counted(Published(FakeDaemon(("default",), accept_all, 10, manual=False)), None)  # type: ignore[arg-type]
     with trio.move_on_after(SAMPLE_S * (SAMPLES_MAX + 10) + 1):
         await history.run()
     applications, containers = history.found_applications(), history.found_containers()

@@ -1,4 +1,4 @@
-"""Over random histories the totals of a partition are the sums of what its state shows."""
+"""Over random histories the totals and samples of a partition are the sums of what its state shows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ykactor.core.inspection.partition_status import partition_totals, summary_o
 from ykactor.core.inspection.snapshot import ended_applications, partition_state
 from ykactor.core.values.parts import finished
 from ykactor.core.values.resources import pruned
-from ykactor.surfaces.http.monitoring import count
+from ykactor.surfaces.http.readings.history import sample
 from ykactor.surfaces.http.readings.look import Look
 
 
@@ -30,7 +30,9 @@ def test_totals_are_the_sums_of_what_is_shown(seed: int) -> None:
         assert totals.nodes.count == sum(summary.nodes.values())
         assert pruned(totals.nodes.capacity) == pruned(summary.capacity or {})
         assert pruned(totals.nodes.allocated) == summary.allocated
-        assert totals.allocations == summary.allocations == finished(count(Look(core, state, 0)))[1]
+        taken = finished(sample(Look(core, state, 0), None))
+        assert totals.allocations == summary.allocations == taken.allocations
+        assert (taken.pending_asks, sum(taken.reasons.values())) == (summary.pending_asks, summary.pending_asks)
         ended = [application.application_id for application in ended_applications(core)]
         if len({*ended, *state.applications}) == len(ended) + len(state.applications):  # of one id a state shows the last one
             assert dict(sorted(totals.applications.items())) == summary.applications

@@ -84,6 +84,7 @@ def test_waits_are_of_placements() -> None:
     placements = [fact.Allocated(at_ns, ASK, "root.a", "n1") for at_ns in (5 * S, -S)]
     counts = counted(*placements, fact.Allocated(9 * S, ASK, "root.a", "n1", recovered=True))
     assert (sum(counts.waits.counts), counts.waits.sum) == (2, 5.0)
+    assert {name: (each.count, each.seconds) for name, each in counts.placed.items()} == {"default": (2, 5.0)}
 
 
 def test_the_daemon() -> None:

@@ -188,6 +188,12 @@ class Api:
         check_sees_nodes(request)
         return await self._published.answer(request, ("nodes",), partitions.all_nodes)
 
+    async def node_attributes(self, request: Request) -> Response:
+        """``P/node-attributes``."""
+        self._published.partition(request)
+        check_sees_nodes(request)
+        return await self._published.answer(request, ("attributes",), partitions.attributes)
+
     async def node(self, request: Request) -> Response:
         """``P/node/{node}``."""
         registry, node_id = self._published.registry(request), NodeID(request.path_params["node"])

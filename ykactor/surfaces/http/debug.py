@@ -17,7 +17,7 @@ from ykactor.core.values.parts import Steps
 from ykactor.surfaces.http.api import Api
 from ykactor.surfaces.http.app import check_sees_all
 from ykactor.surfaces.http.configuration import Configuration
-from ykactor.surfaces.http.monitoring import History
+from ykactor.surfaces.http.history import History
 from ykactor.surfaces.http.published import Key, Published, Reading
 from ykactor.surfaces.http.readings import applications, partitions, queues
 from ykactor.surfaces.http.replies import JSON, TEXT, Page, Streamed, Write, allowed_methods, cors, pieces, reply, with_query

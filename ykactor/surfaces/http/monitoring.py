@@ -1,10 +1,9 @@
-"""The monitoring of the daemon: its metrics, which Prometheus reads at ``/ws/v1/metrics``, its health, and a short history."""
+"""The monitoring of the daemon: its metrics, which Prometheus reads at ``/ws/v1/metrics``, and its health."""
 
 from __future__ import annotations
 
-from collections import deque
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import trio
 from starlette.requests import Request
@@ -14,21 +13,19 @@ from ykactor.actors.commands import PartitionCommand, Read
 from ykactor.actors.health import Check, HealthChecks
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.pauses import drive
-from ykactor.core.inspection.partition_status import partition_totals
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import Steps
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.http.app import check_sees_all
 from ykactor.surfaces.http.load import CpuMeter
-from ykactor.surfaces.http.published import Pages, Published
-from ykactor.surfaces.http.readings.look import Look
+from ykactor.surfaces.http.published import Pages
 from ykactor.surfaces.http.replies import PLAIN, ZIPPED, InParts, Page, accepts_gzip, encoded, reply
 from ykactor.surfaces.metrics.exposition import MEDIA_TYPE
 from ykactor.surfaces.metrics.reading import PartitionFigures, read
 from ykactor.surfaces.metrics.scrape import Sources, scrape
 from ykactor.surfaces.net.requests import RefusedError
-from ykactor.wire.rest import types, usage
+from ykactor.wire.rest import types
 from ykactor.wire.rest.codec import encode
 
 #: How long a scrape is shown to others too, at least, and for how many times the time that it took.
@@ -122,65 +119,3 @@ def _shown(check: Check) -> types.HealthCheck:
     return types.HealthCheck(
         name=check.name, succeeded=not check.problem, description=check.description, diagnosis_message=check.problem
     )
-
-
-# ---- ``/ws/v1/history``: how many applications and allocations there were, a sample a minute, of the last day
-
-SAMPLE_S = 60
-SAMPLES_MAX = 1440
-
-
-class Sample(NamedTuple):
-    """Running applications and allocations of all partitions."""
-
-    at_ns: int
-    applications: int
-    containers: int
-
-
-class History:
-    """Takes the samples and answers requests for them. They end with the daemon."""
-
-    def __init__(self, published: Published) -> None:
-        self._published = published
-        self._samples: deque[Sample] = deque(maxlen=SAMPLES_MAX)
-
-    async def run(self) -> None:
-        """Take samples until cancelled."""
-        while True:
-            await trio.sleep(SAMPLE_S)
-            try:
-                self._samples.append(await self._sample())
-            except RefusedError:
-                continue  # a partition is being removed, or waits for the disk
-
-    async def _sample(self) -> Sample:
-        gateway, applications, containers = self._published.gateway, 0, 0
-        for name in list(gateway.partitions):
-            counted = await self._published.ask(name, count)
-            applications, containers = applications + counted[0], containers + counted[1]
-        return Sample(gateway.now_ns(), applications, containers)
-
-    async def applications(self, request: Request) -> Response:
-        """``/ws/v1/history/apps``."""
-        check_sees_all(request)
-        return await reply(request, Page(200, [encode(self.found_applications())]))
-
-    def found_applications(self) -> list[usage.ApplicationSample]:
-        """The oldest first."""
-        return [usage.ApplicationSample(timestamp=at_ns, total_applications=str(count)) for at_ns, count, _ in self._samples]
-
-    async def containers(self, request: Request) -> Response:
-        """``/ws/v1/history/containers``."""
-        check_sees_all(request)
-        return await reply(request, Page(200, [encode(self.found_containers())]))
-
-    def found_containers(self) -> list[usage.ContainerSample]:
-        """The oldest first."""
-        return [usage.ContainerSample(timestamp=at_ns, total_containers=str(count)) for at_ns, _, count in self._samples]
-
-
-def count(look: Look) -> Steps[tuple[int, int]]:
-    """Running applications and allocations of a partition."""
-    totals = yield from partition_totals(look.core, look.state, look.shows)
-    return len(look.state.tree.root.running), totals.allocations

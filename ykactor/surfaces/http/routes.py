@@ -26,7 +26,8 @@ from ykactor.surfaces.http.configuration import Configuration
 from ykactor.surfaces.http.debug import Debug, moved
 from ykactor.surfaces.http.dry_run import DryRuns, NewWork
 from ykactor.surfaces.http.events import Events
-from ykactor.surfaces.http.monitoring import Health, History, Metrics
+from ykactor.surfaces.http.history import History
+from ykactor.surfaces.http.monitoring import Health, Metrics
 from ykactor.surfaces.http.published import Published
 from ykactor.surfaces.http.replies import Page, reply
 from ykactor.surfaces.http.session import Login, Websockets
@@ -35,6 +36,7 @@ from ykactor.surfaces.metrics.scrape import Sources
 from ykactor.wire.rest import events, queues, types, usage
 from ykactor.wire.rest.applications import Application, PendingAsk, TaskRecord
 from ykactor.wire.rest.codec import encode
+from ykactor.wire.rest.history import PartitionSample
 from ykactor.wire.rest.nodes import Node, NodeUtilizations
 from ykactor.wire.rest.partitions import Partition, PlacementRule
 from ykactor.wire.si import messages as si
@@ -83,6 +85,7 @@ def _of_partitions(api: Api) -> list[Route]:
         of("application/{app}/records", api.records, "How tasks of an application have ended", list[TaskRecord]),
         of("nodes", api.nodes, "All nodes", list[Node]),
         of("node/{node}", api.node, "A node", Node),
+        of("node-attributes", api.node_attributes, "The attributes of each node", dict[str, dict[str, str]]),
         of("placementrules", api.placement_rules, "Placement rules in their order", list[PlacementRule]),
         of("usage/users", api.users, "What users use", list[usage.UserUse]),
         of("usage/user/{user}", api.user, "What a user uses", usage.UserUse, user),
@@ -104,7 +107,10 @@ def _of_partitions(api: Api) -> list[Route]:
 def _of_events(to: Services) -> list[Route]:
     """The routes about the past: events, and samples of the last day."""
     batch, stream = {"start": parameters.Start, "count": parameters.Count}, {"count": parameters.Start}
+    after = {"after": parameters.Start}
+    path, summary = "/ws/v1/partition/{partition}/history", "A partition by minute, of the last day"
     return [
+        Route(path, to.history.of_partition, summary, list[PartitionSample], after),
         Route("/ws/v1/history/apps", to.history.applications, "Running applications by minute", list[usage.ApplicationSample]),
         Route("/ws/v1/history/containers", to.history.containers, "Allocations by minute", list[usage.ContainerSample]),
         Route("/ws/v1/events/batch", to.events.batch, "Events by id", events.Events, batch),
@@ -184,7 +190,7 @@ class Services:
         published = Published(gateway)
         self.api = Api(published)
         self.events = Events(gateway, stopping)
-        self.history = History(published)
+        self.history = History(published, sources)
         self.configuration = Configuration(published)
         self.dry_runs = DryRuns(gateway)
         self.health = Health(gateway.health)

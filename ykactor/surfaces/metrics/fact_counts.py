@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from ykactor.actors.durations import Histogram
 from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import (
@@ -76,6 +78,13 @@ COUNTERS = {
 }
 
 
+class Placed(Struct):
+    """The asks of a partition that were placed: their number, and the sum of their waits in seconds."""
+
+    count: int = 0
+    seconds: float = 0.0
+
+
 class FactCounts:
     """Counts facts.
 
@@ -91,6 +100,7 @@ class FactCounts:
         applications: those that have ended, by state.
         nodes: by state.
         waits: of asks until they were placed, in seconds.
+        placed: for each partition that there is, and in which asks were placed.
         counters: those of ``COUNTERS``.
         refused_preemptions: because of preemption cycles.
     """
@@ -105,6 +115,7 @@ class FactCounts:
         self.applications = _zeros(ENDED)
         self.nodes = _zeros(("failed", "decommissioned"))
         self.waits = Histogram(WAITS_S)
+        self.placed: dict[PartitionName, Placed] = {}
         self.counters = {name: _zeros(metric.values) for name, metric in COUNTERS.items()}
         self.refused_preemptions = 0
         #: Applications that are accepted for the second time when they go on.
@@ -141,14 +152,14 @@ class FactCounts:
             handler = handlers.get(kind)
             if handler is not None:
                 if placed and kind is QueueRemoved:
-                    self._count_placed(placed)
+                    self._count_placed(partition, placed)
                 handler(partition, fact)
         if placed:
-            self._count_placed(placed)
+            self._count_placed(partition, placed)
 
     # ---- containers
 
-    def _count_placed(self, facts: list[Allocated]) -> None:
+    def _count_placed(self, partition: PartitionName, facts: list[Allocated]) -> None:
         """Count these together, 0.3 us for each, and empty the list."""
         by_queue: dict[QueuePath, int] = {}
         turns_ns: dict[QueuePath, int] = {}
@@ -171,7 +182,18 @@ class FactCounts:
             self.queues.of(path).counts["allocated"] += count
         self.containers["allocated"] += len(facts)
         self.waits.observe_all(waits)
+        of_partition = self._placed_of(partition)
+        of_partition.count += len(waits)
+        of_partition.seconds += sum(waits)
         facts.clear()
+
+    def _placed_of(self, partition: PartitionName) -> Placed:
+        found = self.placed.get(partition)
+        if found is None:
+            for name in [name for name in self.placed if name not in self._partitions]:
+                del self.placed[name]
+            found = self.placed[partition] = Placed()
+        return found
 
     def _on_released(self, _: PartitionName, fact: Released) -> None:
         self.queues.of(fact.queue).counts["released"] += 1

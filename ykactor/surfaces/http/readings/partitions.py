@@ -16,7 +16,7 @@ from ykactor.core.values.parts import Steps
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.wire.rest import nodes, partitions
 from ykactor.wire.rest.applications import Allocation, allocation, foreign
-from ykactor.wire.rest.codec import encode_each, encode_part
+from ykactor.wire.rest.codec import Item, encode_each, encode_part
 
 
 def summary(look: Look, cluster_id: str, standing: Callable[[PartitionName], Standing]) -> Steps[partitions.Partition]:
@@ -45,6 +45,15 @@ def all_nodes(look: Look) -> Steps[list[bytes]]:
         found.append((yield from _read_node(look, node)))
         yield _ENTRY_ITEMS
     return found
+
+
+def attributes(look: Look) -> Steps[Item]:
+    """The attributes of each node, by its name; encoded."""
+    found: dict[str, dict[str, str]] = {}
+    for node_id, node in sorted(look.core.registry.nodes.items()):
+        found[node_id] = dict(node.attributes)
+        yield 1
+    return encode_part(found)
 
 
 def is_small_node(node: NodeCore | None) -> bool:
