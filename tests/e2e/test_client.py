@@ -660,7 +660,7 @@ EVENT = si.EventRecord(
 def test_follow_prints_one_aligned_line_an_event():
     """Time, sequence, type, change, detail, object, reference, resources that people can read, message."""
     line = event_commands.event_line(EVENT)
-    words = "1970-01-01T00:00:01.500Z 12 APP ADD APP_ALLOC app-1 t1 vcore 500m, memory 2Gi, nvidia.com/gpu 2"
+    words = "1970-01-01T00:00:01.500Z 12 APP ADD APP_ALLOC app-1 t1 vcore 0.5, memory 2Gi, nvidia.com/gpu 2"
     assert line.split() == words.split()
     other = event_commands.event_line(structs.replace(EVENT, object_id="another-name", sequence=123456))
     assert other.index("t1") == line.index("t1")

@@ -114,9 +114,9 @@ def test_what_a_user_has_and_may_have() -> None:
         "app-5": {"queueName": "root.b", "state": "Failed"},
     }
     assert list(present("bob", state(applications=applications, limits=limits))) == [
-        "now: user bob in queue root, uses vcore 2500m, limit vcore 3, running applications 2 of 2",
+        "now: user bob in queue root, uses vcore 2.5, limit vcore 3, running applications 2 of 2",
         "now: user bob in queue root.a, uses vcore 2, no limit, running applications 1 of 1",
-        "now: user bob in queue root.b, uses vcore 500m, no limit, running applications 1",
+        "now: user bob in queue root.b, uses vcore 0.5, no limit, running applications 1",
     ]
 
 

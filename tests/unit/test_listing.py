@@ -56,8 +56,39 @@ def test_resource_hours(amounts: dict[str, int], text: str) -> None:
 
 def test_amounts_are_one_word() -> None:
     """In the order of events and the units of the queue file; nothing is 0."""
-    assert cells.resource({"gpu": 1, "memory": 3 * 2**20, "vcore": 1500}) == "vcore=1500m,memory=3Mi,gpu=1"
+    assert cells.resource({"gpu": 1, "memory": 3 * 2**20, "vcore": 1500}) == "vcore=1.5,memory=3Mi,gpu=1"
     assert cells.resource({}) == "0"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("vcore", 0, "0"),
+        ("vcore", 1, "0.001"),
+        ("vcore", 500, "0.5"),
+        ("vcore", 12_345, "12.3"),
+        ("vcore", 1_234_567, "1235"),
+        ("vcore", -1500, "-1.5"),
+        ("memory", 0, "0"),
+        ("memory", 1023, "1023"),
+        ("memory", 1024, "1Ki"),
+        ("memory", 24_684_096 * 2**10, "23.5Gi"),
+        ("memory", 512 * 2**20, "512Mi"),
+        ("memory", 1023 * 2**20, "1023Mi"),
+        ("memory", 2**30 - 1, "1Gi"),
+        ("memory", 999_500 * 2**10, "976Mi"),
+        ("memory", 1_125 * 2**20 * 2**10 // 1000 * 1000 // 2**10, "1.1Gi"),
+        ("memory", -(3 * 2**29), "-1.5Gi"),
+        ("memory", 2**63 - 1, "8Ei"),
+        ("ephemeral-storage", 10 * 2**30, "10Gi"),
+        ("hugepages-2Mi", 2**21, "2Mi"),
+        ("gpu", 1_234_567, "1234567"),
+        ("memory-like", 2**30, "1073741824"),
+    ],
+)
+def test_amounts_as_people_read_them(name: str, value: int, text: str) -> None:
+    """Three digits in the unit of which there is at least one, and no digit of a count is lost."""
+    assert cells.amount(name, value) == text
 
 
 EVIL = 'a\x1b[2J\nb\x9b31m\u202e\x7f"é'

@@ -102,9 +102,9 @@ b2       3  batch        root.team             0  4m59s  vcore=1,memory=1Gi  wan
 user bob in queue root.team
 """.replace("\\\n", ""),
     "nodes": """
-NODE  STATE        USE  TASKS  USED                FREE                    CAPACITY
-n1    Schedulable  62%      3  vcore=2,memory=2Gi  vcore=1500m,memory=6Gi  vcore=4,memory=8Gi
-n2    Drained       0%      0  0                   vcore=4                 vcore=4
+NODE  STATE        USE  TASKS  USED                FREE                  CAPACITY
+n1    Schedulable  62%      3  vcore=2,memory=2Gi  vcore=1.5,memory=6Gi  vcore=4,memory=8Gi
+n2    Drained       0%      0  0                   vcore=4               vcore=4
 """,
     "users": """
 USER   GROUP  QUEUE          USED                MAX      RUNNING
@@ -145,7 +145,7 @@ def test_every_format_has_every_row(small: si.Snapshot, name: str) -> None:
         ("apps", "shop", {"PRIORITY": "100", "APP-PRIO": "7"}),
         ("asks", "b2", {"USER": "bob", "ASKS": "b2,b3,b4", "MAY-PREEMPT": "-"}),
         ("asks", "s1", {"PRIORITY": "100", "REQUEST": "7"}),
-        ("nodes", "n1", {"FOREIGN": "vcore=500m", "RESERVED-FOR": "-"}),
+        ("nodes", "n1", {"FOREIGN": "vcore=0.5", "RESERVED-FOR": "-"}),
         ("priorities", "s1", {"USER": "alice"}),
         ("partitions", "1/2", {"RESERVED": "0", "WANTED": "vcore=12,memory=3Gi"}),
     ],

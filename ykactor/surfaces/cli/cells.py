@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from math import inf
 
-from ykactor.core.values.quantities import quantity_text
 from ykactor.core.values.times import S_NS
 from ykactor.core.values.words import plural
 from ykactor.wire.scenario.recording import Outage
@@ -92,9 +91,43 @@ def in_order(resource: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(resource.items(), key=lambda entry: (first.index(entry[0]) if entry[0] in first else len(first), entry[0]))
 
 
+_BINARY_UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+#: Beside ``memory`` and ``ephemeral-storage``, types of Kubernetes that are counted in bytes begin so.
+_HUGE_PAGES = "hugepages-"
+_THREE_DIGITS = Context(prec=3, rounding=ROUND_HALF_UP)
+
+
+def amount(name: str, value: int) -> str:
+    """An amount of a resource type as people read it, in tables and on the page (``amounts.js``); JSON has base units.
+
+    Three digits, half up, and all digits before the point: ``vcore`` in cores (``2``, ``0.5``, ``1024``); bytes, which are
+    memory, ephemeral storage and huge pages, in the largest binary unit of which there is one (``512Mi``, ``23.5Gi``); every
+    other type exactly. Sentences and differences, where two amounts are compared, have exact quantities instead.
+    """
+    if name == "vcore":
+        return _three_digits(Decimal(value) / 1000)
+    if name not in ("memory", "ephemeral-storage") and not name.startswith(_HUGE_PAGES):
+        return str(value)
+    left, unit = Decimal(value), 0
+    while abs(left) >= _NEXT_UNIT and unit < len(_BINARY_UNITS) - 1:
+        left, unit = left / 1024, unit + 1
+    return f"{_three_digits(left)}{_BINARY_UNITS[unit]}"
+
+
+#: From here on the whole number would be 1024.
+_NEXT_UNIT = Decimal("1023.5")
+
+
+def _three_digits(value: Decimal) -> str:
+    is_large = abs(value) >= 1000
+    rounded = value.to_integral_value(ROUND_HALF_UP) if is_large else _THREE_DIGITS.create_decimal(value)
+    text = f"{rounded:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def resource(amounts: Mapping[str, int]) -> str:
     """Amounts in one word: ``vcore=2,memory=1Gi``; nothing is ``0``."""
-    return ",".join(f"{name}={quantity_text(name, value)}" for name, value in in_order(amounts)) or "0"
+    return ",".join(f"{name}={amount(name, value)}" for name, value in in_order(amounts)) or "0"
 
 
 def number(value: float) -> str:
@@ -102,9 +135,9 @@ def number(value: float) -> str:
     return f"{value:.0f}" if value >= 1000 else f"{Decimal(f'{value:.3g}'):f}"
 
 
-def memory(amount: int) -> str:
+def memory(value: int) -> str:
     """Bytes in one word: ``1Gi``."""
-    return quantity_text("memory", amount)
+    return amount("memory", value)
 
 
 def hour_of(name: str) -> tuple[str, int]:

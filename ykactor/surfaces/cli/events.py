@@ -17,10 +17,9 @@ from ykactor.client.connection import MessageStream, open_feed
 from ykactor.client.login import Login
 from ykactor.client.reconnecting import OnConnection, silently
 from ykactor.core.values.printable import printable
-from ykactor.core.values.quantities import quantity_text
 from ykactor.core.values.words import plural
 from ykactor.surfaces.cli import cells
-from ykactor.surfaces.cli.cells import detail_text, time_text, waited
+from ykactor.surfaces.cli.cells import amount, detail_text, time_text, waited
 from ykactor.surfaces.cli.options import grouped, since_option, text_or_json
 from ykactor.surfaces.cli.terminal import on_one_line, say, write
 from ykactor.surfaces.cli.urls import DAEMON_URL, Destination, daemon_options
@@ -125,7 +124,7 @@ def _state_line(snapshot: si.Snapshot) -> str:
 
 def event_line(event: si.EventRecord) -> str:
     """Aligned columns; long names shift the columns after them, nothing is cut."""
-    resource = ", ".join(f"{name} {quantity_text(name, value)}" for name, value in (event.resource or {}).items())
+    resource = ", ".join(f"{name} {amount(name, value)}" for name, value in (event.resource or {}).items())
     detail = detail_text(event.event_change_detail)
     text = "; ".join(event.message.splitlines()) or ("" if event.waited is None else waited(event.waited))
     where = "" if event.partition == "default" else f"[{event.partition}] "

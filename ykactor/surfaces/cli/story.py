@@ -22,12 +22,11 @@ from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.turn.turn import CycleDue
 from ykactor.core.values.parts import finished
 from ykactor.core.values.printable import printable
-from ykactor.core.values.quantities import quantity_text
 from ykactor.core.values.words import plural
 from ykactor.core.waiting.reasons import amounts
 from ykactor.journal.reading import Reader
 from ykactor.journal.transaction import LogRow
-from ykactor.surfaces.cli.cells import in_order, time_text
+from ykactor.surfaces.cli.cells import amount, in_order, time_text
 from ykactor.surfaces.cli.events import Past, as_text, opened_past
 from ykactor.surfaces.cli.history import cause_of, opened, readable
 from ykactor.surfaces.cli.options import EXISTING_DIRECTORY, reserves_nodes, since_option
@@ -239,4 +238,4 @@ def _reason(group: PendingStatus) -> str:
 
 
 def _amounts_text(resource: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {quantity_text(name, value)}" for name, value in in_order(resource)) or "nothing"
+    return ", ".join(f"{name} {amount(name, value)}" for name, value in in_order(resource)) or "nothing"

@@ -11,19 +11,20 @@ export const of = (amounts, type) => (amounts && Object.hasOwn(amounts, type) ? 
 export const inOrder = (types) => [...types].sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
 const rank = (type) => (FIRST.includes(type) ? FIRST.indexOf(type) : FIRST.length);
 
-/** An amount of one type: vcore in cores, memory in binary units, everything else as it is. */
+/** An amount of one type, by the rule of the tables of the command line (`amount` in `surfaces/cli/cells.py`). */
 export function amount(type, value) {
-    if (type === "vcore") return rounded(value / 1000);
-    if (type !== "memory") return rounded(value);
+    if (type === "vcore") return threeDigits(value / 1000);
+    if (!isBytes(type)) return String(value);
     let unit = 0;
-    while (Math.abs(value) >= 1024 && unit < BINARY.length - 1) {
+    while (Math.abs(value) >= 1023.5 && unit < BINARY.length - 1) {
         value /= 1024;
         unit += 1;
     }
-    return rounded(value) + BINARY[unit];
+    return threeDigits(value) + BINARY[unit];
 }
 
-const rounded = (value) => String(Math.abs(value) >= 100 ? Math.round(value) : Math.round(value * 100) / 100);
+const isBytes = (type) => type === "memory" || type === "ephemeral-storage" || type.startsWith("hugepages-");
+const threeDigits = (value) => String(Math.abs(value) >= 1000 ? Math.round(value) : Number(value.toPrecision(3)));
 
 /** Amounts in words: `vcore 2, memory 1Gi`; `none` for those that are not there. */
 export function amounts(found, none = "0") {
