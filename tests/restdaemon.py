@@ -10,7 +10,7 @@ from typing import Any
 
 import trio
 
-from ykactor.actors.clock import Clock
+from ykactor.actors.clock import Clock, system_ns
 from ykactor.actors.commands import Awaited, Intake, Quiesce
 from ykactor.surfaces.admission.admission import Admission
 from ykactor.surfaces.admission.caller import Admit
@@ -95,17 +95,23 @@ class Rest:
 
 @asynccontextmanager
 async def rest_daemon(
-    config: str = "", *, admit: Admit | None = None, host_names: Sequence[str] = (), web_root: Path | None = None
+    config: str = "",
+    *,
+    admit: Admit | None = None,
+    host_names: Sequence[str] = (),
+    web_root: Path | None = None,
+    ahead_ns: int = 0,
 ) -> AsyncIterator[Rest]:
-    """Runs until the block ends; a minute ends what hangs."""
-    daemon = Daemon(queuefile.load(config), Settings(reserves=False), Clock.of_the_system())
+    """Runs until the block ends; a minute ends what hangs. Its clock may be ahead of the machine's."""
+    daemon = Daemon(queuefile.load(config), Settings(reserves=False), Clock.of_the_system(system_ns() + ahead_ns, ahead_ns))
     async with trio.open_nursery() as nursery:
         doors = [await _door(WS), await _door(HTTP)]
         await nursery.start(daemon.run, doors[:1], Notifier(None))
         rest = Rest(daemon, doors[1].listener.socket.getsockname()[1])
         sources = Sources(daemon, {}, Instruments(daemon.partitions), has_old_names=False)
         admission = Admission(daemon.audit, admit, host_names)
-        await nursery.start(partial(serve_rest, doors, daemon, admission, sources, stopping=rest.stopping, web_root=web_root))
+        serve = partial(serve_rest, doors, daemon, admission, sources, acting=daemon, stopping=rest.stopping)
+        await nursery.start(partial(serve, web_root=web_root))
         with trio.fail_after(60):
             yield rest
         nursery.cancel_scope.cancel()

@@ -50,7 +50,7 @@ FLOOR_OF = {package: floor for floor, packages in enumerate(FLOORS) for package 
 SURFACE_FLOORS = (
     {"log", "metrics"},
     {"files"},
-    {"net"},
+    {"net", "copies"},
     {"admission"},
     {"sessions", "http"},
     {"daemon"},

@@ -96,7 +96,7 @@ async def difference(ask: Callable[[str], Awaitable[object]]) -> object:
 
 
 def all_routes(rest: Rest) -> list[Route]:
-    return routes(Services(rest.daemon, None, rest.stopping, Websockets([])))  # type: ignore[arg-type]
+    return routes(Services(rest.daemon, None, rest.stopping, Websockets([]), rest.daemon))  # type: ignore[arg-type]
 
 
 def paths(rest: Rest) -> set[str]:

@@ -48,7 +48,7 @@ READERS = {
 
 def all_routes() -> list[Route]:
     """The routes of a daemon that does not run."""
-    return routes(Services(FakeGateway(), None, None, Websockets([])))  # type: ignore[arg-type]
+    return routes(Services(FakeGateway(), None, None, Websockets([]), ""))  # type: ignore[arg-type]
 
 
 class FakeGateway:

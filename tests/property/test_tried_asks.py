@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from random import Random
 
 import pytest
 from generate import generate
-from msgspec import structs
+from msgspec import structs, to_builtins
 from seeds import seeds
 from test_what_if import halves, made, played
 from triedwork import QUEUES, allocation, applications
 
+from ykactor.access.view import View
 from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.messages.facts import Allocated, Fact, Preempted
 from ykactor.core.turn.scheduler import Cores
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.names import ANY
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.sim.dry_run import Tried, dry_run
 from ykactor.sim.simulator import Record, run_directly, to_ns
-from ykactor.surfaces.http import trial
 from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.si import messages as si
 
@@ -176,9 +176,10 @@ def test_what_is_hidden_is_counted() -> None:
     """A limited reader is not told the victims in other queues, what they have used, and what names them (SE-84)."""
     bases = played(Scenario("w", QUEUES, 100, messages=filled()))
     asks = si.AllocationRequest(allocations=[allocation("x-1", "x"), allocation("x-2", "x", 9)])
-    whole = trial.Trial(100 * 10**9, 60, bases, applications("x", "root.b"), asks, {})
-    limited = trial.Trial(100 * 10**9, 60, bases, applications("x", "root.b"), asks, {}, ("root.b",))
-    (one, other), (seen, seen_other) = (json.loads(trial.answer(each))["asks"] for each in (whole, limited))
+    scenario = Scenario("", "", 60, messages=[TimedRequest(0, applications("x", "root.b")), TimedRequest(0, asks)])
+    sights = None, View(ANY, frozenset(["root.b"]))
+    found = [dry_run(lambda: made(bases), scenario, 100 * 10**9, sight, reserves=True).asks for sight in sights]
+    (one, other), (seen, seen_other) = ([to_builtins(each) for each in asks] for asks in found)
     assert (len(one["preempts"]), one["others"], "law 4" in one["why"], one["workLost"] != {}) == (1, 0, True, True)
     assert (seen["preempts"], seen["others"], seen["why"], seen["workLost"]) == ([], 1, "", {})
     assert (seen["outcome"], seen["nodeID"]) == (one["outcome"], one["nodeID"])

@@ -20,7 +20,7 @@ from ykactor.core.waiting.reasons import PendingCause
 from ykactor.sim.simulator import to_ns
 from ykactor.sim.what_if import Fork, Run, Status, Statuses, Subject, Watcher, is_for_ever, run_from, waiting
 from ykactor.wire.scenario import Scenario, TimedRequest
-from ykactor.wire.scenario.endings import ask_key
+from ykactor.wire.scenario.endings import asks_of
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.lengths import shortened
 from ykactor.wire.si.protocol_error import ProtocolError
@@ -173,11 +173,9 @@ def _names(run: Run) -> dict[str, PartitionName]:
 
 def _asks_of(message: TimedRequest, names: Mapping[str, PartitionName]) -> Iterator[Subject]:
     """The asks of a message that need a node. A name that is too long is refused by its beginning (AP-138)."""
-    if isinstance(message.request, si.AllocationRequest):
-        for ask in message.request.allocations:
-            if not ask.node_id:
-                partition, *rest = ask_key(ask.partition_name, ask.application_id, ask.allocation_key)
-                yield Subject(names.get(partition, PartitionName(partition)), *map(shortened, rest))
+    for _, (partition, *rest), has_node in asks_of(message):
+        if not has_node:
+            yield Subject(names.get(partition, PartitionName(partition)), *map(shortened, rest))
 
 
 def _tried(

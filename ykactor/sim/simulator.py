@@ -216,7 +216,7 @@ async def _play(instant: Instant, partitions: Partitions, record: Record) -> Non
 
 async def _carry_out(step: Step, partitions: Partitions, record: Record, at_ns: int) -> None:
     """Carry out one step of no recording; no decision is taken before all steps of the instant are carried out."""
-    assert not isinstance(step, Happening)
+    assert not isinstance(step, Happening | Limited)
     if isinstance(step, Request):
         await _administer(step, partitions, record, at_ns)
         return
@@ -411,6 +411,10 @@ def play(
         if isinstance(step, Happening):
             step.carry_out(direct, at_ns)
             continue
+        if isinstance(step, Limited):
+            for reason in direct.partitions[step.partition].run_turn(at_ns, step.input).exceeded:
+                refuse(f"partition {step.partition}: {reason}")
+            continue
         if isinstance(step, SchedulerConfig):
             objection = direct.switch(at_ns, step)
             if not objection:
@@ -440,8 +444,15 @@ class Request(Struct, frozen=True):
     administration: Administration
 
 
-#: Only recordings have happenings.
-Step = Work | SchedulerConfig | Request | Happening
+class Limited(Struct, frozen=True):
+    """The input of a partition from a sender with limits: no other work is in the same turn."""
+
+    partition: PartitionName
+    input: turn.Input
+
+
+#: Only recordings have happenings, and only dry runs limited senders.
+Step = Work | SchedulerConfig | Request | Limited | Happening
 
 
 class Instant(Struct):
@@ -559,6 +570,8 @@ def _recorded_step(recorded: Turn) -> Step:
         return Due(partition, cause)
     if any(isinstance(each, RemovePartition) for each in cause.submissions):
         return Removed(partition)
+    if cause.limits is not None:
+        return Limited(partition, cause)
     conditional = {*recorded.if_known, *recorded.after_tasks}
     if not conditional:
         return {partition: cause.submissions}

@@ -20,6 +20,7 @@ from ykactor.surfaces.admission.audit import UNKNOWN, AuditLog
 from ykactor.surfaces.admission.caller import Admit, Caller
 from ykactor.surfaces.admission.session_limits import InputMemory
 from ykactor.surfaces.admission.slots import ConnectionSlots
+from ykactor.surfaces.copies.computing import Computing
 from ykactor.surfaces.net.doors import Door, DoorKind, Origin
 from ykactor.surfaces.net.requests import RefusedError
 from ykactor.wire.sockets import is_loopback
@@ -68,6 +69,7 @@ class Admission:
         needs_proof: True if nobody comes in without one.
         slots: of all connections, and the pace of their requests.
         memory: of what sessions have not finished.
+        computing: of answers from copies of partitions.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Admission:
         self.in_force = in_force
         self.slots = ConnectionSlots(in_force)
         self.memory = InputMemory(in_force)
+        self.computing = Computing()
         self._admit = admit
         self._names = own_names(host_names)
         self.needs_proof = admit is not None

@@ -1,4 +1,6 @@
-"""Changes to the submissions of a resource manager before partitions get them: groups, tags, creation times.
+"""The submissions of a resource manager before partitions get them: its rights, groups, tags, creation times.
+
+What is tried and not sent (``/v1/dry-run``) goes the same way: ``read_work``, then ``admitted``.
 
 A resource manager acts for users and groups that it may claim: its applications and its administrators belong to them.
 
@@ -13,17 +15,65 @@ from msgspec import structs
 
 from ykactor.access.model import ANYBODY, Identity
 from ykactor.access.permissions import check_application
+from ykactor.actors.gateway import Gateway
+from ykactor.actors.health import AHEAD_NS
+from ykactor.actors.pauses import drive
 from ykactor.core.config.access import UserGroups
+from ykactor.core.messages.acts import Act
 from ykactor.core.messages.asks import CREATED_TAG, Ask
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected
 from ykactor.core.messages.kinds import RejectionCode
 from ykactor.core.messages.submissions import AddApplication, RefuseEntry, Rejected, Submission, exceeded
 from ykactor.core.objects.gang import APPLICATION_CREATED_TAG
 from ykactor.core.placement.users import resolve
+from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import Steps, in_parts
 from ykactor.core.values.quantities import parse_uint64, shown
+from ykactor.core.values.times import S_NS
+from ykactor.surfaces.admission.audit import AuditLog
+from ykactor.surfaces.admission.caller import Caller
+from ykactor.wire.si import messages as si
+from ykactor.wire.si import requests
 from ykactor.wire.si.lengths import ITEMS_MAX, shortened
 from ykactor.wire.si.protocol_error import ProtocolError
+
+#: Submissions by partition.
+Work = dict[PartitionName, list[Submission]]
+
+
+async def read_work(request: requests.PartitionRequest, ahead_ns: int) -> Work:
+    """The submissions of a request, with creation times by the clock of the daemon.
+
+    Args:
+        ahead_ns: the time by which this is ahead of that of the machine.
+
+    Raises:
+        ProtocolError: the request is wrong.
+    """
+    work = await drive(requests.submitting(request))
+    if ahead_ns >= AHEAD_NS:
+        for name, submissions in work.items():
+            work[name] = await drive(moved(submissions, ahead_ns // S_NS))
+    return work
+
+
+async def admitted(gateway: Gateway, caller: Caller, audit: AuditLog, request: si.Request, work: Work) -> Work:
+    """The submissions of a request by running partitions, with the groups that count; those that the caller may not send are
+    refusals, which the audit is told. It takes over the lists.
+
+    Raises:
+        ProtocolError: the caller may send nothing any more.
+    """
+    work = requests.addressed(work, gateway.partitions)
+    for name in work:
+        if isinstance(request, si.ApplicationRequest) and name in gateway.partitions:
+            work[name] = await gateway.with_groups(name, work[name])
+            caller.confirm()  # to look up groups may take long
+        if not may_all(caller.identity):
+            work[name], reason = await drive(permitted(caller.identity, work[name]))
+            if reason:
+                audit.refused(caller, Act.SEND, name, reason)
+    return work
 
 
 def may_all(identity: Identity) -> bool:

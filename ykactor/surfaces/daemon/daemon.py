@@ -421,7 +421,7 @@ class Daemon:
     async def _serve_http(self, nursery: trio.Nursery, doors: Sequence[Door], admission: Admission, stopping: trio.Event) -> None:
         from ykactor.surfaces.http.server import serve_rest  # needs libraries that take 0.2 s to load
 
-        serve = partial(serve_rest, doors, self, admission, self._sources, stopping=stopping)
+        serve = partial(serve_rest, doors, self, admission, self._sources, acting=self, stopping=stopping)
         await nursery.start(partial(serve, web_root=self._settings.web_root), name="http")
 
     async def _start_partitions(self, nursery: trio.Nursery) -> None:

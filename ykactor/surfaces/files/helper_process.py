@@ -12,8 +12,11 @@ class HelperProcessError(Exception):
     """A helper process could not be started, or failed; the message says how."""
 
 
-async def in_helper_process(work: Callable[..., bytes], data: bytes, *args: str, limit_s: float) -> bytes:
+async def in_helper_process(work: Callable[..., bytes], data: bytes | int, *args: str, limit_s: float) -> bytes:
     """The result of ``work(data, *args)``, a function of a module, from a process of its own. Starting one takes 0.1 s.
+
+    Args:
+        data: the bytes, or the descriptor of a file that has them from its position on.
 
     Raises:
         HelperProcessError: the process could not be started, or failed.

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import msgspec
-import trio
-from msgspec import Struct, structs
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ykactor.access.view import View
-from ykactor.actors.bases import durable_base
-from ykactor.actors.gateway import ReadGateway
-from ykactor.actors.pauses import drive
-from ykactor.core.messages.submissions import AddApplication, RefuseEntry
+from ykactor.actors.gateway import Gateway
+from ykactor.actors.pauses import pause
+from ykactor.core.messages.acts import Act
+from ykactor.core.messages.submissions import Submission
+from ykactor.core.turn.turn import Input
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.parts import in_parts
 from ykactor.core.values.times import US_NS
+from ykactor.surfaces.admission.audit import AuditLog
 from ykactor.surfaces.admission.caller import Caller
-from ykactor.surfaces.admission.submissions import permitted
-from ykactor.surfaces.files.helper_process import HelperProcessError, in_helper_process
+from ykactor.surfaces.admission.submissions import admitted, read_work
+from ykactor.surfaces.copies import child, dry_runs
+from ykactor.surfaces.copies.computing import NotComputedError
+from ykactor.surfaces.copies.dry_runs import Sent
 from ykactor.surfaces.http.app import caller_of, view_for
 from ykactor.surfaces.http.body import body_of
 from ykactor.surfaces.http.published import NO_PARTITION
-from ykactor.surfaces.http.replies import Page, reply
-from ykactor.surfaces.http.trial import Trial, tried
+from ykactor.surfaces.http.replies import Page, error_page, reply
 from ykactor.surfaces.net.requests import RETRY, RefusedError
+from ykactor.wire.history import encode_cause
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
 from ykactor.wire.si.lengths import shortened
@@ -33,11 +36,8 @@ from ykactor.wire.si.protocol_error import ProtocolError
 
 #: Bytes of a body: they are read at once, in a few ms.
 BODY_MAX = 2**20
-#: The time for one of them; the next one is refused meanwhile.
-LIMIT_S = 30.0
 #: How long work is tried, in seconds of the copy.
 SECONDS, SECONDS_MAX = 60.0, 86_400.0
-_BUSY = "BUSY: another dry run is being computed: try again"
 
 
 class NewAsk(si.Allocation, frozen=True):
@@ -53,60 +53,47 @@ class NewWork(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     allocations: list[NewAsk] = []
     seconds: float = SECONDS
 
+    @property
+    def partition_names(self) -> list[str]:
+        """The names of partitions in it."""
+        return [*(each.partition_name for each in self.applications), *(each.partition_name for each in self.allocations)]
+
 
 _decode = msgspec.json.Decoder(NewWork).decode
 
 
 class DryRuns:
-    """Answers requests, one after the other; a request that comes meanwhile is refused."""
+    """Answers requests.
 
-    def __init__(self, gateway: ReadGateway) -> None:
-        self._gateway = gateway
-        self._is_busy = False
+    Args:
+        acting: at a replica, which takes no work, the address of its daemon.
+    """
+
+    def __init__(self, acting: Gateway | str) -> None:
+        self._acting = acting
 
     async def answer(self, request: Request) -> Response:
         """``/v1/dry-run``."""
-        work = read(await body_of(request, BODY_MAX))
-        applications = await _permitted(caller_of(request), work)
-        if self._is_busy:
-            raise RefusedError(503, _BUSY, RETRY)
-        self._is_busy = True
-        try:
-            with trio.fail_after(LIMIT_S):  # a partition that waits for the disk makes no copy
-                trial = await self._trial(applications, work, view_for(request))
-            found = await in_helper_process(tried, msgspec.msgpack.encode(trial), limit_s=LIMIT_S)
-        except trio.TooSlowError:
-            raise RefusedError(
-                503, f"the dry run took longer than {LIMIT_S:g} s: ykactor submit --dry-run may take more"
-            ) from None
-        except HelperProcessError as error:
-            raise RefusedError(503, f"the process that computes the dry run failed: {shortened(str(error))}") from error
-        finally:
-            self._is_busy = False
-        return await reply(request, Page(200, [found]))
-
-    async def _trial(self, applications: si.ApplicationRequest, work: NewWork, view: View | None) -> Trial:
-        """The work with copies of the partitions that it names."""
-        known = {name.lower(): name for name in self._gateway.partitions}
-        names = [*(each.partition_name for each in applications.new), *(each.partition_name for each in work.allocations)]
-        named = {requests.partition_named(name).lower() for name in names}
-        if not named <= known.keys():
-            raise RefusedError(404, NO_PARTITION)
-        bases = dict[PartitionName, bytes]()
-        for name in sorted(known[each] for each in named):
-            try:
-                bases[name] = await durable_base(self._gateway, name)
-            except (KeyError, trio.ClosedResourceError, trio.BrokenResourceError):
-                raise RefusedError(503, f"partition {name} does not run at the moment", RETRY) from None
-        now_ns = -(-self._gateway.now_ns() // US_NS) * US_NS
-        asks = si.AllocationRequest(allocations=[_plain(ask) for ask in work.allocations])
-        ends = {index: ask.run_seconds for index, ask in enumerate(work.allocations) if ask.run_seconds is not None}
+        if isinstance(self._acting, str):
+            raise RefusedError(403, f"this is a replica, which only answers readers: ask the daemon at {self._acting}")
+        gateway, work = self._acting, read(await body_of(request, BODY_MAX))
+        caller, admission = caller_of(request), request.state.connection.admission
+        names = _named(gateway, work)
+        view = view_for(request)
         queues = None if view is None or view.queues is None else tuple(sorted(view.queues))
-        return Trial(now_ns, work.seconds, bases, applications, asks, ends, queues)
-
-
-def _plain(ask: NewAsk) -> si.Allocation:
-    return si.Allocation(**{name: getattr(ask, name) for name in si.Allocation.__struct_fields__})
+        try:
+            with admission.computing.claimed():
+                sent = await _sent(gateway, caller, admission.audit, work)
+                question = await _question(gateway, work, names, sent, queues)
+                data = await admission.computing.answer(gateway, [*names.values()], child.work, question)
+        except NotComputedError as error:
+            raise RefusedError(503, str(error), RETRY if error.is_busy else {}) from None
+        except ProtocolError as error:
+            return await reply(request, error_page(403 if error.code == "NOT_PERMITTED" else 400, str(error)))
+        answer = msgspec.msgpack.decode(data, type=dry_runs.Answer)
+        for reason in answer.refused:
+            admission.audit.refused(caller, Act.SEND, ", ".join(names.values()), reason)
+        return await reply(request, Page(200, [answer.body]))
 
 
 def read(body: bytes) -> NewWork:
@@ -134,32 +121,60 @@ def _check_seconds(path: str, seconds: float) -> None:
         raise RefusedError(400, f"{path}: found {seconds:g}, expected a number from 0 to {SECONDS_MAX:g}")
 
 
-async def _permitted(caller: Caller, work: NewWork) -> si.ApplicationRequest:
-    """The applications with the groups that count, if the caller may submit all of the work.
+def _named(gateway: Gateway, work: NewWork) -> dict[str, PartitionName]:
+    """The running partitions that work names, by these names in lower case.
 
     Raises:
-        RefusedError: it may not, or an entry is wrong.
+        RefusedError: one does not run.
     """
-    submitted = si.ApplicationRequest(new=work.applications)
-    try:
-        caller.check(submitted)
-        caller.check(si.AllocationRequest(allocations=work.allocations))
-        given = await drive(requests.submitting(submitted))
-    except ProtocolError as error:
-        raise RefusedError(403 if error.code == "NOT_PERMITTED" else 400, str(error)) from None
-    kept: dict[tuple[str, str], AddApplication] = {}
-    for name, submissions in given.items():
-        found, _ = await drive(permitted(caller.identity, submissions))
-        for sent, each in zip(submissions, found, strict=True):
-            if isinstance(each, RefuseEntry) and not isinstance(sent, RefuseEntry):
-                raise RefusedError(403, each.rejected.reason)
-            if isinstance(each, AddApplication):
-                kept[name, each.application_id] = each
-    return si.ApplicationRequest(new=[_with_groups(each, kept) for each in work.applications])
+    known = {name.lower(): name for name in gateway.partitions}
+    named = {requests.partition_named(name).lower() for name in work.partition_names}
+    if not named <= known.keys():
+        raise RefusedError(404, NO_PARTITION)
+    return {name: known[name] for name in sorted(named)}
 
 
-def _with_groups(new: si.AddApplicationRequest, kept: dict[tuple[str, str], AddApplication]) -> si.AddApplicationRequest:
-    found: Any = kept.get((requests.partition_named(new.partition_name), new.application_id))
-    if found is None or found.groups is None:
-        return new
-    return structs.replace(new, ugi=si.UserGroupInformation(user=found.user, groups=list(found.groups)))
+# ---- as a resource manager would send it
+
+
+async def _sent(gateway: Gateway, caller: Caller, audit: AuditLog, work: NewWork) -> list[Sent]:
+    """The inputs that partitions would get of work.
+
+    Raises:
+        ProtocolError: the caller may not send it, or an entry is wrong.
+    """
+    found = list[Sent]()
+    limits = caller.identity.limits.held(caller.identity.name)
+    messages = si.ApplicationRequest(new=work.applications), si.AllocationRequest(allocations=work.allocations)
+    for message in messages:
+        try:
+            caller.check(message)
+        except ProtocolError as error:
+            audit.not_permitted(caller, message, error)
+            raise
+        read = await read_work(message, gateway.ahead_ns())
+        for name, submissions in (await admitted(gateway, caller, audit, message, read)).items():
+            found.append(Sent(name, await _encoded(submissions), limits))
+    return found
+
+
+async def _encoded(submissions: Sequence[Submission]) -> list[bytes]:
+    parts = list[bytes]()
+    for part in in_parts(submissions):
+        parts.append(encode_cause(Input(part)))
+        await pause()
+    return parts
+
+
+async def _question(
+    gateway: Gateway, work: NewWork, names: Mapping[str, PartitionName], sent: list[Sent], queues: tuple[str, ...] | None
+) -> dry_runs.NewWork:
+    asks = list[tuple[PartitionName, str, str]]()
+    for part in in_parts(work.allocations):
+        for ask in part:
+            name = names[requests.partition_named(ask.partition_name).lower()]
+            asks.append((name, shortened(ask.application_id), shortened(ask.allocation_key)))
+        await pause()
+    run_seconds = {place: ask.run_seconds for place, ask in enumerate(work.allocations) if ask.run_seconds is not None}
+    begin_ns = -(-gateway.now_ns() // US_NS) * US_NS
+    return dry_runs.NewWork(begin_ns, work.seconds, sent, asks, run_seconds, queues)

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from ykactor import __version__
 from ykactor.access.model import Role
-from ykactor.actors.gateway import ReadGateway
+from ykactor.actors.gateway import Gateway, ReadGateway
 from ykactor.core.inspection.explanation import AskExplanation
 from ykactor.core.inspection.finding import Kind
 from ykactor.sim.dry_run import DryRun
@@ -183,16 +183,19 @@ class Services:
         sources: of metrics.
         stopping: set when the daemon stops.
         websockets: where they are.
+        acting: as of ``serve_rest``.
     """
 
-    def __init__(self, gateway: ReadGateway, sources: Sources, stopping: trio.Event, websockets: Websockets) -> None:
+    def __init__(
+        self, gateway: ReadGateway, sources: Sources, stopping: trio.Event, websockets: Websockets, acting: Gateway | str
+    ) -> None:
         self.gateway = gateway
         published = Published(gateway)
         self.api = Api(published)
         self.events = Events(gateway, stopping)
         self.history = History(published, sources)
         self.configuration = Configuration(published)
-        self.dry_runs = DryRuns(gateway)
+        self.dry_runs = DryRuns(acting)
         self.health = Health(gateway.health)
         self.metrics = Metrics(sources)
         self.websockets = websockets

@@ -15,7 +15,7 @@ from starlette.types import Scope
 from trio.lowlevel import Abort, RaiseCancelT, Task
 
 from ykactor.access.model import Role
-from ykactor.actors.gateway import ReadGateway
+from ykactor.actors.gateway import Gateway, ReadGateway
 from ykactor.surfaces.admission.admission import Admission
 from ykactor.surfaces.admission.listener import AcceptedConnection, Listener
 from ykactor.surfaces.http.app import application
@@ -181,6 +181,7 @@ async def serve_rest(
     admission: Admission,
     sources: Sources,
     *,
+    acting: Gateway | str,
     stopping: trio.Event,
     web_root: Path | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -190,11 +191,12 @@ async def serve_rest(
     Args:
         doors: all of the daemon; those of the REST API are served.
         sources: of metrics.
+        acting: at a replica, which only answers readers, the address of its daemon.
         web_root: a directory with the files of a web UI for ``/``, where our page is otherwise.
     """
     roles = frozenset(Role) if sources.following is None else frozenset((Role.READER, Role.METRICS))
     websockets = Websockets([door.url for door in doors if door.service == WS], roles)
-    services = Services(gateway, sources, stopping, websockets)
+    services = Services(gateway, sources, stopping, websockets, acting)
     files: Sequence[BaseRoute] = page_routes(websockets, "/", "/ui", "/ui/")
     if web_root is not None:  # the UI there shares the login of our page (SE-98)
         files = [*page_routes(websockets, "/ui", "/ui/"), Mount("/", WebRoot(web_root, websockets))]

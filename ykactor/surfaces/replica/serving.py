@@ -83,7 +83,7 @@ class Services:
                 counts = replica.instruments.sessions
                 await edge.start(partial(serve, acting=replica.url, counts=counts, stopping=stopping), name="websockets")
                 if any(door.service == HTTP for door in doors):
-                    serve = partial(serve_rest, doors, replica, admission, self._sources(), stopping=stopping)
+                    serve = partial(serve_rest, doors, replica, admission, self._sources(), acting=replica.url, stopping=stopping)
                     await edge.start(partial(serve, web_root=self._settings.web_root), name="http")
                 settle_memory()
                 addresses = ", ".join(door.url for door in doors)

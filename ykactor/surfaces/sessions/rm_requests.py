@@ -17,7 +17,6 @@ from msgspec import Struct, structs
 from ykactor.access.model import Identity
 from ykactor.actors.commands import NOBODY, Administer, Connected, Intake, PartitionCommand, Publication
 from ykactor.actors.gateway import Gateway, turns_of
-from ykactor.actors.health import AHEAD_NS
 from ykactor.actors.mailbox import Held, Mailbox
 from ykactor.actors.outbox import Outbox, OutboxReader
 from ykactor.actors.pauses import drive, pause
@@ -26,11 +25,10 @@ from ykactor.core.messages.acts import Act, Administration
 from ykactor.core.messages.submissions import Reset, Submission
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import emptied
-from ykactor.core.values.times import S_NS
 from ykactor.surfaces.admission.audit import REGISTERED, Audit
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.session_limits import InputMemory
-from ykactor.surfaces.admission.submissions import may_all, moved, of_administrator, permitted
+from ykactor.surfaces.admission.submissions import Work, admitted, of_administrator, read_work
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
 from ykactor.surfaces.sessions.connection import Received
 from ykactor.surfaces.sessions.peer import error_response
@@ -41,9 +39,6 @@ from ykactor.wire.si.codec import PART_BYTES, Encoding
 from ykactor.wire.si.protocol_error import ProtocolError
 
 logger = logging.getLogger(__name__)
-
-#: Submissions by partition.
-_Work = dict[PartitionName, list[Submission]]
 
 
 class _Read(Struct):
@@ -57,7 +52,7 @@ class _Read(Struct):
 
     size: int
     request: si.Request
-    work: _Work
+    work: Work
     pending: Pending | None = None
 
 
@@ -142,17 +137,14 @@ class RequestHandler(Sender):
 
     async def _read_request(self, message: Received, ahead_ns: int) -> _Read | None:
         """Read a message, and make submissions of its request; None if it is refused. Nobody waits for it, as no turn is held."""
-        request, work = None, _Work()
+        request, work = None, Work()
         try:
             request = await self._read(message.content)
             self._caller.check(request)
             if message.size > PART_BYTES:  # to check all of its entries takes some ms too
                 await pause()
             if isinstance(request, requests.PartitionRequest):
-                work = await drive(requests.submitting(request))
-                if ahead_ns >= AHEAD_NS:
-                    for name, submissions in work.items():
-                        work[name] = await drive(moved(submissions, ahead_ns // S_NS))
+                work = await read_work(request, ahead_ns)
         except ProtocolError as error:
             self._refuse(request, error)
             if message.size > PART_BYTES:
@@ -160,7 +152,7 @@ class RequestHandler(Sender):
             return None
         return _Read(message.size, request, work)
 
-    async def _begin_request(self, request: si.Request, work: _Work) -> Pending | None:
+    async def _begin_request(self, request: si.Request, work: Work) -> Pending | None:
         """Carry out a request, or begin to; None if it is refused, or its ``Ack`` comes from elsewhere."""
         accepted = None
         try:
@@ -181,7 +173,7 @@ class RequestHandler(Sender):
             self._audit.not_permitted(self._caller, request, error)
         self._outbox.post(error_response(error, "" if request is None else request.id))
 
-    async def _carry_out(self, request: si.Request, work: _Work, accepted: Accepted | None) -> Pending | None:
+    async def _carry_out(self, request: si.Request, work: Work, accepted: Accepted | None) -> Pending | None:
         """Carry out a request, or begin to; None if its ``Ack`` comes from elsewhere.
 
         Args:
@@ -233,28 +225,14 @@ class RequestHandler(Sender):
             self._begun.offer(pending)
         return pending
 
-    async def _submit(self, request: si.Request, work: _Work, accepted: Accepted | None) -> Pending:
-        work = requests.addressed(work, self._gateway.partitions)
-        for name in work:
-            if isinstance(request, si.ApplicationRequest) and name in self._gateway.partitions:
-                work[name] = await self._gateway.with_groups(name, work[name])
-                self._caller.confirm()  # to look up groups may take long
-            work[name] = await self._permitted(name, work[name])
+    async def _submit(self, request: si.Request, work: Work, accepted: Accepted | None) -> Pending:
+        work = await admitted(self._gateway, self._caller, self._audit, request, work)
         pending = self._begin(request.id, work, work, accepted)
         with _Giving(pending, left := list(work)):
             for name, submissions in work.items():
                 await self._submit_to(name, submissions, pending)
                 left.remove(name)
         return pending
-
-    async def _permitted(self, name: PartitionName, submissions: list[Submission]) -> list[Submission]:
-        """The submissions, those that the caller may not send as refusals."""
-        if may_all(self._caller.identity):
-            return submissions
-        kept, reason = await drive(permitted(self._caller.identity, submissions))
-        if reason:
-            self._audit.refused(self._caller, Act.SEND, name, reason)
-        return kept
 
     async def _submit_to(self, name: PartitionName, submissions: list[Submission], pending: Pending) -> None:
         inbox = self._gateway.partitions.get(name)

@@ -4,12 +4,16 @@ A player of a scenario tells an ``Endings`` what it sends, and what starts and e
 """
 
 import heapq
+from collections.abc import Iterator
 
-from ykactor.core.messages.facts import Allocated, Fact, Released
+from ykactor.core.messages.asks import Ask
+from ykactor.core.messages.facts import Allocated, AllocationRejected, Fact, Released
 from ykactor.core.messages.kinds import TerminationType
-from ykactor.core.messages.submissions import Submission
+from ykactor.core.messages.submissions import RefuseEntry, Submission
+from ykactor.core.turn.turn import Input
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire.scenario.model import TimedRequest
+from ykactor.wire.scenario.recording import Turn
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
 
@@ -20,6 +24,20 @@ AskKey = tuple[str, str, str]
 def ask_key(partition: str, application_id: str, allocation_key: str) -> AskKey:
     """The key of an ask in ``Endings``; partitions are compared without case, and an empty name is ``default``."""
     return partition.lower() or "default", application_id, allocation_key
+
+
+def asks_of(message: TimedRequest) -> Iterator[tuple[int, AskKey, bool]]:
+    """The asks of a message with their indexes, refused ones too, and whether they are told to run on a node already."""
+    match message.request:
+        case si.AllocationRequest(allocations=allocations):
+            for index, ask in enumerate(allocations):
+                yield index, ask_key(ask.partition_name, ask.application_id, ask.allocation_key), bool(ask.node_id)
+        case Turn(partition=partition, cause=Input(submissions)):
+            for index, each in enumerate(submissions):
+                found = each.rejected if isinstance(each, RefuseEntry) else each
+                if isinstance(found, Ask | AllocationRejected):
+                    has_node = isinstance(found, Ask) and found.node_id is not None
+                    yield index, ask_key(partition, found.application_id, found.allocation_key), has_node
 
 
 class Endings:
@@ -35,13 +53,11 @@ class Endings:
 
     def expect(self, message: TimedRequest) -> None:
         """Remember how long the asks of this message run; to be called before it is sent."""
-        if not isinstance(message.request, si.AllocationRequest):
-            return
-        for release in message.request.releases.allocations_to_release:
+        releases = message.request.releases.allocations_to_release if isinstance(message.request, si.AllocationRequest) else []
+        for release in releases:
             if release.termination_type == TerminationType.SCHEDULING_FAILED_ON_RM:  # it waits again
                 self._due_ns.pop(ask_key(release.partition_name, release.application_id, release.allocation_key), None)
-        for index, ask in enumerate(message.request.allocations):
-            key = ask_key(ask.partition_name, ask.application_id, ask.allocation_key)
+        for index, key, _ in asks_of(message):
             if index in message.run_seconds:
                 self._run_ns[key] = max(1, round(message.run_seconds[index] * 1e6)) * 1000
             else:
