@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from msgspec import structs
 from seeds import seeds
 from simulated import simulate
 
 from ykactor.core.messages.facts import Allocated, Released
 from ykactor.sim.traces import Job, LeftOut, Machine, parts_of, scenario_of
 from ykactor.surfaces.cli.convert import command
-from ykactor.wire.scenario import load
+from ykactor.wire.scenario import Scenario, load
 from ykactor.wire.si import messages as si
 
 HEADER = "; MaxNodes: 4\n; MaxProcs: 16\n; Note: 3 of them\n"
@@ -146,6 +147,30 @@ def test_wide_jobs(processors: int, gpus: int, parts: int) -> None:
     assert parts_of(job, Machine(9, 4, gpus=2)) == parts
 
 
+def starts_of(scenario: Scenario) -> dict[str, list[int]]:
+    """The seconds at which the tasks of each application begin."""
+    found: dict[str, list[int]] = {}
+    for fact in simulate(scenario).facts:
+        if isinstance(fact, Allocated) and not fact.ask.placeholder:
+            found.setdefault(fact.ask.application_id, []).append(fact.at_ns // 10**9)
+    return found
+
+
+def test_the_parts_of_a_wide_job_begin_together(tmp_path: Path) -> None:
+    """When the last of them has its place: the others hold theirs until then, and none of them runs out of its time."""
+    jobs = [Job("first", 0, 50, 4), Job("wide", 10, 100, 12), Job("last", 20, 5, 4)]
+    scenario = scenario_of("jobs", Machine(3, 4), jobs, LeftOut())
+    assert starts_of(structs.replace(scenario, until=1000)) == {"first": [0], "wide": [50, 50, 50], "last": [150]}
+
+
+def test_gangs_that_block_each_other_go_on(tmp_path: Path) -> None:
+    """Two that have half of their places give them up after 15 minutes: their parts run then as there is room."""
+    jobs = [Job("both", 0, 50, 16, queue="a"), *(Job(name, 10, 100, 16, queue=name) for name in "ab")]
+    scenario = structs.replace(scenario_of("jobs", Machine(4, 4), jobs, LeftOut()), until=5000)
+    found = starts_of(scenario)
+    assert {name: len(starts) for name, starts in found.items()} == {"both": 4, "a": 4, "b": 4}
+
+
 @pytest.mark.parametrize("seed", seeds(5))
 def test_every_job_is_converted_or_counted(seed: int, tmp_path: Path) -> None:
     """What is converted runs for as many processor seconds as it did."""
@@ -160,13 +185,13 @@ def test_every_job_is_converted_or_counted(seed: int, tmp_path: Path) -> None:
     assert len(applications) + left_out.counts.total() == len(jobs)
     ran = [job for job in jobs if job.processors > 0 and job.run_s > 0 and job.submit_s >= 0]
     assert len(applications) == len(ran)
-    later = type(scenario)(scenario.name, scenario.config, 10_000, messages=scenario.messages)
+    later = type(scenario)(scenario.name, scenario.config, 100_000, messages=scenario.messages)
     began, used = dict[str, int](), 0
     for fact in simulate(later).facts:
         match fact:
-            case Allocated(ask=ask, at_ns=at_ns):
+            case Allocated(ask=ask, at_ns=at_ns) if not ask.placeholder:
                 began[ask.allocation_key] = at_ns
-            case Released(ask=ask, at_ns=at_ns):
+            case Released(ask=ask, at_ns=at_ns) if not ask.placeholder:
                 used += ask.resource["vcore"] * (at_ns - began.pop(ask.allocation_key))
     assert began == {}
     assert used == sum(int(job.run_s) * job.processors for job in ran) * 1000 * 10**9

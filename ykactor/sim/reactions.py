@@ -115,7 +115,7 @@ class Reactions(Endings):
             case AskRemoved(pending=True):
                 self._courses.pop(_key(partition, fact), None)
             case Released():
-                self.on_ended(_key(partition, fact))
+                self.on_ended(_key(partition, fact), fact.at_ns)
                 self._ended(partition, fact)
             case ReleaseStarted() if fact.node_id is not None:
                 self._confirm(partition, fact)

@@ -1,8 +1,8 @@
 """Recorded jobs of batch systems as a scenario. A converter reads a format, and makes ``Job`` and ``Machine`` of it.
 
-A job is an application with one ask, or with an ask for each of its equal parts if it is wider than a node; the parts begin when
-they are placed, not together. A job arrives when it was submitted, and each part runs as long as the job did. The wait that was
-recorded is kept in a tag of the application.
+A job is an application with one ask. One that is wider than a node is a gang of equal parts: its placeholders hold the room, and
+the parts begin together (``wire.scenario.endings``). A job arrives when it was submitted, and each part runs as long as the job
+did. The wait that was recorded is kept in a tag of the application.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from ykactor.wire.si import messages as si
 WAIT_TAG = "recorded-wait-seconds"
 #: The resource type of GPUs, as ``ykactor local`` names it.
 GPU = "gpu"
+#: Of a job that is wider than a node: after 15 minutes without a place for all of its parts each begins on its own (GA-42).
+_GROUP, _STYLE = "parts", "Soft"
 #: The parts of the widest job.
 PARTS_MAX = 100_000
 #: An application is Completed 30 s after its last task (AP-50).
@@ -144,14 +146,20 @@ def _messages(job: Job, parts: int, machine: Machine) -> Iterator[TimedRequest]:
         resource["memory"] = -(-job.memory // parts)
     if job.gpus:
         resource[GPU] = job.gpus // parts
+    is_gang = parts > 1
     new = si.AddApplicationRequest(
         job.name,
         f"root.{_queue_of(job)}",
         ugi=si.UserGroupInformation(job.user or "unknown", [job.group] if job.group else []),
         tags={} if job.wait_s is None else {WAIT_TAG: f"{job.wait_s:g}"},
+        placeholder_ask={name: int(amount) * parts for name, amount in resource.items()} if is_gang else None,
+        gang_scheduling_style=_STYLE if is_gang else "",
     )
-    keys = [f"{job.name}.{number}" for number in range(1, parts + 1)] if parts > 1 else [job.name]
-    asks = [si.Allocation(key, job.name, resource_per_alloc=resource) for key in keys]
+    keys = [f"{job.name}.{number}" for number in range(1, parts + 1)] if is_gang else [job.name]
+    group = _GROUP if is_gang else ""
+    asks = [
+        si.Allocation(key, job.name, resource_per_alloc=resource, placeholder=is_gang, task_group_name=group) for key in keys
+    ]
     yield TimedRequest(job.submit_s, si.ApplicationRequest(new=[new]))
     yield TimedRequest(job.submit_s, si.AllocationRequest(allocations=asks), dict.fromkeys(range(parts), job.run_s))
 

@@ -75,9 +75,9 @@ def openb(nodes_csv: Path, tasks_csv: Path, output: BinaryIO) -> None:
 def swf(trace: Path, nodes: int | None, node_processors: int | None, node_memory: int | None, output: BinaryIO) -> None:
     """Convert a trace in the Standard Workload Format (Parallel Workloads Archive).
 
-    Each job becomes an application with one ask of its processors and memory, or with one for each of the fewest equal parts that
-    fit on a node, which may begin at different times. It is submitted as in the trace, and then runs, whenever it is placed, as
-    long as in the trace; the tag recorded-wait-seconds has how long it waited there. Queues, users and groups are named by their
+    Each job becomes an application with one ask of its processors and memory, or if it is wider than a node, a gang of the fewest
+    equal parts that each fit on one. It is submitted as in the trace, and then runs, whenever it is placed, as long as in the
+    trace; the tag recorded-wait-seconds has how long it waited there. Queues, users and groups are named by their
     numbers: root.q1, u7, g3. Jobs that did not run, or whose size is not known, are left out and counted on standard error.
     """
     left_out = LeftOut()

@@ -380,7 +380,8 @@ class _Play:
 
     def _note_endings(self, response: si.AllocationResponse, at: float) -> None:
         for release in response.released:
-            self._endings.on_ended(ask_key(release.partition_name, release.application_id, release.allocation_key))
+            key = ask_key(release.partition_name, release.application_id, release.allocation_key)
+            self._endings.on_ended(key, round(at * 1e9))
         for started in response.new:
             key = ask_key(started.partition_name, started.application_id, started.allocation_key)
             self._endings.on_started(key, round(at * 1e9))
