@@ -61,7 +61,22 @@ MISSING_STATE = {
     "take-over": ["--state-dir", "{missing}"],
 }
 ACTS = {"drain", "undrain", "cancel", "hold", "release", "priority", "move"}
-WITHOUT_FILES = {"demo", "rm", "rule", "follow", "replica", "man", "local", "run", "jobs", "logs", "wait", "explain"} | ACTS
+WITHOUT_FILES = {
+    "demo",
+    "rm",
+    "rule",
+    "follow",
+    "replica",
+    "man",
+    "local",
+    "run",
+    "jobs",
+    "logs",
+    "wait",
+    "explain",
+    "help",
+    "completion",
+} | ACTS
 #: They print the state of a daemon, and need nothing else.
 STATE = {"queues", "apps", "app", "asks", "priorities", "nodes", "node", "users", "partitions", "stats", "top", "events"}
 STATE |= {"config", "health", "preemptions"}

@@ -139,6 +139,8 @@ class World:
             "token list": ("--access", access),
             "token revoke": (f"id{EVIL}", "--access", access),
             "samples": (evil,),
+            "help": (f"{EVIL}",),
+            "completion": ("bash",),
             "man": (),
             "kubernetes": ("--kubeconfig", kubeconfig),
             "kubernetes check": (f"{EVIL}",),

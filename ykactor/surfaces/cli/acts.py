@@ -6,7 +6,7 @@ Each takes several names, acts on one after the other, and prints a line for eac
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +16,7 @@ from ykactor.core.messages.submissions import PARTITION_ATTRIBUTE
 from ykactor.core.values.printable import printable
 from ykactor.surfaces.cli import exit_codes, loop
 from ykactor.surfaces.cli.cells import time_text
+from ykactor.surfaces.cli.completing import names_of
 from ykactor.surfaces.cli.options import PRIORITY
 from ykactor.surfaces.cli.terminal import print_journal_status, say, say_lines
 from ykactor.surfaces.cli.urls import Destination, daemon_options
@@ -115,8 +116,14 @@ def _sentence(refusal: RequestRefused) -> str:
 #: The verbs in the order in which they are listed, by their names.
 VERBS: dict[str, click.Command] = {}
 
-_partition = click.option("--partition", default="", metavar="NAME", help="The partition, if it is not default.")
-_app = click.option("--app", default="", metavar="APP", help="The application of asks that are named without it.")
+#: What a verb acts on.
+_COMPLETED: Mapping[str, Sequence[str]] = {"NODE": ("node",), "NAME": ("job", "app", "queue"), "APP": ("job", "app")}
+_partition = click.option(
+    "--partition", default="", metavar="NAME", help="The partition, if it is not default.", shell_complete=names_of("partition")
+)
+_app = click.option(
+    "--app", default="", metavar="APP", help="The application of asks that are named without it.", shell_complete=names_of("app")
+)
 _whole = click.option("--whole", is_flag=True, help="Each NAME is that of an application, also if a task has it too.")
 
 
@@ -149,7 +156,8 @@ def _task_verb(act_on: Callable[..., Act]) -> Callable[..., Act]:
 
 def _register(metavar: str, carry_out: Callable[..., None]) -> None:
     """Make a command of a function, with the options of all verbs."""
-    several = click.argument("names", metavar=f"{metavar}...", nargs=-1, required=True)
+    completed = names_of(*_COMPLETED[metavar])
+    several = click.argument("names", metavar=f"{metavar}...", nargs=-1, required=True, shell_complete=completed)
     VERBS[carry_out.__name__] = click.command()(daemon_options(_partition(several(carry_out))))
 
 
@@ -269,7 +277,7 @@ def priority(named: _Named, partition: str, priority: int) -> Act:
 
 
 @_verb("APP")
-@click.argument("queue", metavar="QUEUE")
+@click.argument("queue", metavar="QUEUE", shell_complete=names_of("queue"))
 def move(app: str, partition: str, queue: str) -> Act:
     """Move applications to the leaf QUEUE, with all that they have."""
     wanted = si.MoveApplication(application_id=app, queue_name=queue, partition_name=partition)

@@ -20,6 +20,7 @@ from ykactor.core.values.printable import printable
 from ykactor.core.values.words import plural
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.cells import amount, detail_text, time_text, waited
+from ykactor.surfaces.cli.completing import names_of
 from ykactor.surfaces.cli.options import grouped, since_option, text_or_json
 from ykactor.surfaces.cli.terminal import on_one_line, say, write
 from ykactor.surfaces.cli.urls import DAEMON_URL, Destination, daemon_options
@@ -35,7 +36,8 @@ COLOURS = {"AUDIT": "red", "APP": "cyan", "NODE": "magenta", "QUEUE": "yellow", 
 def _only(flag: str, field: str, explanation: str, metavar: str | None = None) -> Callable[[T], T]:
     """An option that may be given several times, whose values are a list of ``Subscribe``."""
     option = partial(click.option, multiple=True, callback=lambda _ctx, _param, given: list(given))
-    return option(flag, field, metavar=metavar, help=explanation)  # type: ignore[return-value]
+    completed = names_of(flag.removeprefix("--")) if flag != "--kind" else None
+    return option(flag, field, metavar=metavar, help=explanation, shell_complete=completed)  # type: ignore[return-value]
 
 
 _kinds = _only("--kind", "kinds", "Only events of this type (APP) or detail (APP_RUNNING). Repeatable.")

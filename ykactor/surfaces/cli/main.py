@@ -8,58 +8,83 @@ import click
 
 import ykactor
 from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.examples import described
 from ykactor.surfaces.cli.habits import naming_options, unknown_command
 
-#: Command name -> module of this package with the click command, which is named ``command`` or as it says behind the colon.
-COMMANDS = {
-    "serve": "serve",
-    "demo": "demo",
-    "check-config": "queue_files",
-    "rule": "rule",
-    "simulate": "simulate",
-    "test": "test",
-    "submit": "submit",
-    "kubernetes": "kubernetes",
-    "rm": "acts:rm",
-    "queues": "views.queues",
-    "apps": "views.apps",
-    "app": "views.apps:app",
-    "asks": "views.asks",
-    "priorities": "views.asks:priorities",
-    "explain": "views.explain",
-    "nodes": "views.nodes",
-    "node": "views.nodes:node",
-    "users": "views.users",
-    "partitions": "views.daemon:partitions",
-    "config": "config",
-    "health": "views.daemon:health",
-    "stats": "views.daemon:stats",
-    "top": "views.top",
-    "events": "events",
-    "preemptions": "views.preemptions",
-    "local": "jobs.local",
-    "run": "jobs.run",
-    "jobs": "jobs.jobs",
-    "logs": "jobs.run:logs",
-    "wait": "jobs.run:wait",
-    "follow": "events:follow_command",
-    "story": "story",
-    "convert": "convert",
-    "journal": "journal",
-    "record": "record",
-    "replay": "replay",
-    "replica": "replica",
-    "take-over": "take_over",
-    "what-if": "what_if",
-    "audit": "history:audit",
-    "usage": "usage",
-    "access": "access",
-    "token": "access:token",
-    "samples": "samples",
-    "man": "man",
+#: By group of the help: command name -> module of this package with the click command, which is named ``command`` or as it says
+#: behind the colon. The verbs of operators come first in their group.
+GROUPS = {
+    "Running jobs": {
+        "run": "jobs.run",
+        "jobs": "jobs.jobs",
+        "logs": "jobs.run:logs",
+        "wait": "jobs.run:wait",
+        "local": "jobs.local",
+    },
+    "Looking": {
+        "queues": "views.queues",
+        "apps": "views.apps",
+        "app": "views.apps:app",
+        "asks": "views.asks",
+        "nodes": "views.nodes",
+        "node": "views.nodes:node",
+        "users": "views.users",
+        "partitions": "views.daemon:partitions",
+        "top": "views.top",
+        "events": "events",
+        "follow": "events:follow_command",
+        "stats": "views.daemon:stats",
+        "health": "views.daemon:health",
+        "usage": "usage",
+    },
+    "Explaining": {
+        "explain": "views.explain",
+        "priorities": "views.asks:priorities",
+        "story": "story",
+        "preemptions": "views.preemptions",
+        "what-if": "what_if",
+        "rule": "rule",
+    },
+    "Operating": {
+        "rm": "acts:rm",
+        "take-over": "take_over",
+        "audit": "history:audit",
+    },
+    "Configuration": {
+        "config": "config",
+        "check-config": "queue_files",
+        "test": "test",
+        "access": "access",
+        "token": "access:token",
+        "samples": "samples",
+    },
+    "Simulating": {
+        "simulate": "simulate",
+        "submit": "submit",
+        "convert": "convert",
+        "record": "record",
+        "replay": "replay",
+    },
+    "Serving": {
+        "serve": "serve",
+        "replica": "replica",
+        "journal": "journal",
+        "kubernetes": "kubernetes",
+        "demo": "demo",
+    },
+    "Help": {
+        "help": "help",
+        "completion": "completion",
+        "man": "man",
+    },
 }
-#: The module of the verbs of operators, which has them by their names, and the command before which they are listed.
-VERBS, _BEHIND_VERBS = "acts", "follow"
+COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
+#: The module of the verbs of operators, which has them by their names, and their group.
+VERBS, _GROUP_OF_VERBS = "acts", "Operating"
+
+
+#: Columns of a line of the help that are neither name nor text.
+_BESIDE_TEXT = 6
 
 
 class LazyGroup(click.Group):
@@ -69,16 +94,19 @@ class LazyGroup(click.Group):
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        names = list(COMMANDS)
-        place = names.index(_BEHIND_VERBS)
-        return [*names[:place], *_verbs(), *names[place:]]
+        return [name for _, names in _groups() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return _verbs().get(cmd_name)
-        module, _, name = COMMANDS[cmd_name].partition(":")
-        command: click.Command = getattr(_module(module), name or "command")
-        return command
+        module, _, name = COMMANDS.get(cmd_name, "").partition(":")
+        command: click.Command | None = getattr(_module(module), name or "command") if module else _verbs().get(cmd_name)
+        return command and described(command, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        limit = formatter.width - max(map(len, self.list_commands(ctx))) - _BESIDE_TEXT
+        for title, names in _groups():
+            commands = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(title):
+                formatter.write_dl([(name, found.get_short_help_str(limit)) for name, found in commands if found is not None])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
@@ -104,6 +132,11 @@ def _verbs() -> dict[str, click.Command]:
     return verbs
 
 
+def _groups() -> list[tuple[str, list[str]]]:
+    """The titles of the groups with the names of their commands."""
+    return [(title, [*(_verbs() if title == _GROUP_OF_VERBS else ()), *group]) for title, group in GROUPS.items()]
+
+
 def _build() -> str:
     """The build of this installation, compiled or not; finds one module of the core without running it."""
     module = importlib.util.find_spec("ykactor.core.values.resources")
@@ -111,7 +144,7 @@ def _build() -> str:
     return "pure Python" if (module.origin or "").endswith(".py") else "compiled"
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(ykactor.__version__, prog_name="ykactor", message=f"%(prog)s %(version)s ({_build()})")
 def main() -> None:
     """A resource scheduler with hierarchical queues, after the rules of Apache YuniKorn."""

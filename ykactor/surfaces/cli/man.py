@@ -9,8 +9,9 @@ import click
 
 import ykactor
 from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.examples import EXAMPLES
 from ykactor.surfaces.cli.terminal import say_lines
-from ykactor.surfaces.cli.urls import daemon_options
+from ykactor.surfaces.cli.urls import connection_records
 
 _EXIT_STATUS = {
     exit_codes.OK: "Done; also a daemon that SIGTERM has ended.",
@@ -52,17 +53,11 @@ def page(program: click.Command) -> Iterator[str]:
     yield from _commands(click.Context(program, info_name="ykactor"))
     yield ".SH CONNECTING"
     yield "All commands that connect to a daemon take these options."
-    yield from _items(_connecting())
+    yield from _items(connection_records())
     yield ".SH ENVIRONMENT"
     yield from _items(_ENVIRONMENT.items())
     yield ".SH EXIT STATUS"
     yield from _items((str(code), text) for code, text in _EXIT_STATUS.items())
-
-
-def _connecting() -> list[tuple[str, str]]:
-    """The options of all commands that connect to a daemon; they are said once."""
-    connecting = click.command()(daemon_options(lambda: None))
-    return _options(connecting, click.Context(connecting))
 
 
 def _commands(ctx: click.Context) -> Iterator[str]:
@@ -79,11 +74,12 @@ def _commands(ctx: click.Context) -> Iterator[str]:
 
 
 def _section(command: click.Command, ctx: click.Context) -> Iterator[str]:
-    """The usage of a command, its help, and its options without those of connections."""
+    """The usage of a command, its help, its options without those of connections, and examples."""
     yield f'.SS "{_plain(ctx.command_path)} {_plain(" ".join(command.collect_usage_pieces(ctx)))}"'
     yield from _paragraphs(command)
-    connecting = _connecting()
-    yield from _items(option for option in _options(command, ctx) if option not in connecting)
+    yield from _items(_options(command, ctx))
+    for example in EXAMPLES.get(ctx.command_path.partition(" ")[2], ()):
+        yield from (".PP", f"\\fB{_plain(example)}\\fR")
 
 
 def _paragraphs(command: click.Command) -> Iterator[str]:

@@ -27,6 +27,7 @@ from ykactor.core.waiting.reasons import amounts
 from ykactor.journal.reading import Reader
 from ykactor.journal.transaction import LogRow
 from ykactor.surfaces.cli.cells import amount, in_order, time_text
+from ykactor.surfaces.cli.completing import names_of
 from ykactor.surfaces.cli.events import Past, as_text, opened_past
 from ykactor.surfaces.cli.history import cause_of, opened, readable
 from ykactor.surfaces.cli.options import EXISTING_DIRECTORY, reserves_nodes, since_option
@@ -44,7 +45,7 @@ _NOT_SHOWN = "now: {} is not shown, if it is there"
 
 
 @click.command()
-@click.argument("key")
+@click.argument("key", shell_complete=names_of("app", "queue", "node", "user"))
 @daemon_options
 @click.option(
     "--state-dir",

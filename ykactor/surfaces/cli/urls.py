@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
@@ -128,11 +129,25 @@ def _read_token(file: Path) -> str:
     return token
 
 
+class ConnectionOption(click.Option):
+    """An option about the daemon. Help has it once, in ``ykactor help connection``, and not for each command."""
+
+    def get_help_record(self, ctx: click.Context) -> None:
+        return None
+
+    def record(self, ctx: click.Context) -> tuple[str, str]:
+        """The forms of the option, and its help."""
+        found = super().get_help_record(ctx)
+        assert found is not None, "it is not hidden"
+        return found
+
+
+_connection_option = partial(click.option, cls=ConnectionOption)
 #: The options about the daemon, the same for all commands that connect to one.
 daemon_options = grouped(
     "daemon",
     Destination,
-    click.option(
+    _connection_option(
         "--url",
         type=DAEMON_URL,
         envvar="YKACTOR_URL",
@@ -142,40 +157,47 @@ daemon_options = grouped(
         help="The address of the daemon: ws://HOST:PORT, wss://HOST:PORT or unix:PATH; several, with commas between them, if "
         "another daemon may take over.",
     ),
-    click.option(
+    _connection_option(
         "--token-file",
         type=EXISTING_FILE,
         envvar="YKACTOR_TOKEN_FILE",
         show_envvar=True,
         help="A file with the token that shows who you are; no option takes it, because all users can see arguments.",
     ),
-    click.option(
+    _connection_option(
         "--tls-ca",
         type=EXISTING_FILE,
         envvar="YKACTOR_TLS_CA",
         show_envvar=True,
         help="With wss: the authorities to trust, in PEM, instead of those of the system.",
     ),
-    click.option(
+    _connection_option(
         "--tls-cert",
         type=EXISTING_FILE,
         envvar="YKACTOR_TLS_CERT",
         show_envvar=True,
         help="With wss: the certificate that shows who you are, in PEM.",
     ),
-    click.option(
+    _connection_option(
         "--tls-key",
         type=EXISTING_FILE,
         envvar="YKACTOR_TLS_KEY",
         show_envvar=True,
         help="The key of that certificate, in PEM, if it is in a file of its own.",
     ),
-    click.option(
+    _connection_option(
         "--insecure",
         is_flag=True,
         help="Send the token also over ws:// to another machine, where whoever is on the way can read it.",
     ),
 )
+
+
+def connection_records() -> list[tuple[str, str]]:
+    """The forms of each of ``daemon_options``, and its help."""
+    connecting = click.command()(daemon_options(lambda: None))
+    ctx = click.Context(connecting)
+    return [option.record(ctx) for option in connecting.params if isinstance(option, ConnectionOption)]
 
 
 class Followed(Struct, frozen=True):

@@ -38,6 +38,12 @@ def default_directory() -> Path:
         raise click.UsageError("found no home directory, expected --local-dir or YKACTOR_LOCAL_DIR") from None
 
 
+def usual_directory() -> Path:
+    """The directory for commands without ``--local-dir``. Raises:  UsageError: the user has no home directory."""
+    given = os.environ.get("YKACTOR_LOCAL_DIR")
+    return Path(given) if given else default_directory()
+
+
 directory_option = click.option(
     "--local-dir",
     "directory",
@@ -131,9 +137,8 @@ async def fate(name: str) -> str:
 async def _known(name: str) -> control.Answer | None:
     """The answer of the local resource manager of this user about a task; None: it may be on another machine."""
     job, index = named(name)
-    given = os.environ.get("YKACTOR_LOCAL_DIR")
     try:
-        return await control.ask(Path(given) if given else default_directory(), control.ShowJob(job, index=index))
+        return await control.ask(usual_directory(), control.ShowJob(job, index=index))
     except (control.NoManager, NotPrivate, click.UsageError):
         return None
 

@@ -14,6 +14,7 @@ from ykactor.local import control
 from ykactor.local.model import Task
 from ykactor.surfaces.cli import cells, loop
 from ykactor.surfaces.cli.cells import time_text
+from ykactor.surfaces.cli.completing import names_of
 from ykactor.surfaces.cli.jobs.asking import answer, directory_option, shown
 from ykactor.surfaces.cli.options import WholeNumber
 from ykactor.surfaces.cli.terminal import write
@@ -50,7 +51,7 @@ _TASKS = (
 
 
 @click.command()
-@click.argument("job", metavar="[JOB[.INDEX]]", required=False)
+@click.argument("job", metavar="[JOB[.INDEX]]", required=False, shell_complete=names_of("job"))
 @directory_option
 @click.option("--limit", type=WholeNumber(1, 10_000), default=50, show_default=True, help="How many jobs, the newest.")
 @output_option

@@ -23,6 +23,7 @@ from ykactor.local import control
 from ykactor.local.model import Job
 from ykactor.local.untrusted import Unreadable, is_there, open_regular
 from ykactor.surfaces.cli import loop
+from ykactor.surfaces.cli.completing import names_of
 from ykactor.surfaces.cli.jobs.asking import amount_of, answer, directory_option, endings, exit_code, shown
 from ykactor.surfaces.cli.options import PRIORITY, Parsed, WholeNumber, grouped, text_or_json
 from ykactor.surfaces.cli.terminal import say
@@ -30,7 +31,7 @@ from ykactor.surfaces.cli.urls import Destination, daemon_options
 
 
 @click.command()
-@click.argument("task", metavar="JOB[.INDEX]")
+@click.argument("task", metavar="JOB[.INDEX]", shell_complete=names_of("job"))
 @directory_option
 @click.option("-f", "--follow", "follows", is_flag=True, help="Go on until the task has ended.")
 def logs(task: str, directory: Path, follows: bool) -> None:
@@ -220,7 +221,13 @@ def _fitting(what: str, texts: list[bytes], most: int) -> list[bytes]:
 _job_options = grouped(
     "wanted",
     _Wanted,
-    click.option("--queue", default="", metavar="QUEUE", help="The queue; without it placement rules choose one."),
+    click.option(
+        "--queue",
+        default="",
+        metavar="QUEUE",
+        shell_complete=names_of("queue"),
+        help="The queue; without it placement rules choose one.",
+    ),
     click.option(
         "--vcore",
         type=amount_of("vcore"),
@@ -356,7 +363,7 @@ async def _run(directory: Path, job: Job, waits: bool) -> int:
 
 
 @click.command()
-@click.argument("jobs", metavar="JOB[.INDEX]...", nargs=-1, required=True)
+@click.argument("jobs", metavar="JOB[.INDEX]...", nargs=-1, required=True, shell_complete=names_of("job"))
 @directory_option
 def wait(jobs: tuple[str, ...], directory: Path) -> None:
     """Wait until all of the JOBs, or tasks of jobs, have ended.

@@ -14,6 +14,7 @@ from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.core.values.times import S_NS
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.cells import seconds_since, time_text
+from ykactor.surfaces.cli.completing import names_of
 from ykactor.surfaces.cli.views import asks
 from ykactor.surfaces.cli.views.listing import Column, Part, Printout, Row, field, fields_of, find, lines_of
 from ykactor.surfaces.cli.views.queues import priority
@@ -166,8 +167,8 @@ _PENDING = tuple(column for column in asks.VIEW.columns if column.header not in 
 
 
 @click.command()
-@click.argument("application_id", metavar="ID")
-@click.option("--partition", metavar="NAME", help="Only in this partition.")
+@click.argument("application_id", metavar="ID", shell_complete=names_of("app"))
+@click.option("--partition", metavar="NAME", help="Only in this partition.", shell_complete=names_of("partition"))
 @showing_options
 def app(application_id: str, partition: str | None, showing: Showing) -> None:
     """Print the application ID: its state, what of it runs on which node, and what is pending and why; if it has ended, what it

@@ -19,6 +19,7 @@ from ykactor.core.values.times import S_NS
 from ykactor.core.values.words import plural
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.cells import NONE, NOT_SHOWN, time_text
+from ykactor.surfaces.cli.completing import names_of
 from ykactor.surfaces.cli.present_state import check_asks_nobody, on_option
 from ykactor.surfaces.cli.views.explained_places import of_node, of_queue
 from ykactor.surfaces.cli.views.listing import Column, Printout, Row, table
@@ -30,7 +31,7 @@ _KINDS = get_args(Kind)
 
 
 @click.command()
-@click.argument("name", metavar="APP[/ASK]|ASK|QUEUE|NODE")
+@click.argument("name", metavar="APP[/ASK]|ASK|QUEUE|NODE", shell_complete=names_of("job", "app", "queue", "node"))
 @click.option("--kind", type=click.Choice(_KINDS), help="What NAME is.  [default: whichever has the name]")
 @click.option("--partition", default="", metavar="NAME", help="Its partition.  [default: whichever has the name]")
 @click.option("--changes", is_flag=True, help="Also the smallest changes with which it would be placed, each tried on a copy.")

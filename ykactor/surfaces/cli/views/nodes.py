@@ -11,6 +11,7 @@ from msgspec import UNSET, to_builtins
 from ykactor.core.inspection.node_status import NodeStatus, node_state
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.surfaces.cli import cells
+from ykactor.surfaces.cli.completing import names_of
 from ykactor.surfaces.cli.views.listing import Column, Part, Printout, Row, field, fields_of, find, lines_of
 from ykactor.surfaces.cli.views.showing import Showing, showing_options
 from ykactor.surfaces.cli.views.view import PARTITION, View, command_of
@@ -88,8 +89,8 @@ _FOREIGN = (Column("ALLOCATION", field("allocationKey")),)
 
 
 @click.command()
-@click.argument("node_id", metavar="ID")
-@click.option("--partition", metavar="NAME", help="Only in this partition.")
+@click.argument("node_id", metavar="ID", shell_complete=names_of("node"))
+@click.option("--partition", metavar="NAME", help="Only in this partition.", shell_complete=names_of("partition"))
 @showing_options
 def node(node_id: str, partition: str | None, showing: Showing) -> None:
     """Print the node ID: its state and resources, and which tasks run there.

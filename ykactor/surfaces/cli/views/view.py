@@ -13,6 +13,7 @@ from ykactor.actors.clock import system_ns
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.messages.states import ApplicationState, Outcome
 from ykactor.surfaces.cli.cells import time_text
+from ykactor.surfaces.cli.completing import KNOWN, names_of
 from ykactor.surfaces.cli.options import since_option
 from ykactor.surfaces.cli.views.listing import Column, Printout, Row, absent, field, table
 from ykactor.surfaces.cli.views.showing import Showing, showing_options
@@ -63,35 +64,29 @@ class Filter(Struct, frozen=True):
     keeps: Callable[[Row, Sequence[str]], bool]
 
 
-def _users(state: PartitionStatus) -> set[str]:
-    """The users that have an application, and those that a limit names."""
-    limited = (limit.whose.removeprefix("user ") for limit in state.limits if limit.whose.startswith("user "))
-    return {*limited, *(application.user for application in state.applications.values() if application.user is not UNSET)}
-
-
 FILTERS: Mapping[str, Filter] = {
     "partition": Filter(
         "Only what is in this partition. Repeatable.",
         spelled=str.lower,
-        known=lambda state: [state.name.lower()],
+        known=KNOWN["partition"],
         keeps=lambda row, names: row["partition"].lower() in names,
     ),
     "queue": Filter(
         "Only what is in this queue and in the queues below it. Repeatable.",
         spelled=normal_queue,
-        known=lambda state: state.queues,
+        known=KNOWN["queue"],
         keeps=lambda row, names: is_below(row.get("queueName", ""), names),
     ),
     "app": Filter(
         "Only what is of this application. Repeatable.",
         spelled=str,
-        known=lambda state: state.applications,
+        known=KNOWN["app"],
         keeps=lambda row, names: row.get("applicationID") in names,
     ),
     "user": Filter(
         "Only what belongs to this user. Repeatable.",
         spelled=str,
-        known=_users,
+        known=KNOWN["user"],
         keeps=lambda row, names: row.get("user") in names,
     ),
 }
@@ -220,7 +215,8 @@ def command_of(view: View, explanation: str) -> click.Command:
     )
     since = since_option("what has ended ", default=None)
     chooses = [
-        click.option(f"--{name}", multiple=True, metavar="NAME", help=FILTERS[name].help) for name in ("partition", *view.filters)
+        click.option(f"--{name}", multiple=True, metavar="NAME", help=FILTERS[name].help, shell_complete=names_of(name))
+        for name in ("partition", *view.filters)
     ]
     decorated = showing_options(show)
     for option in (sort, *[since] * bool(view.past), *[in_state] * bool(view.states), *reversed(chooses)):
