@@ -22,7 +22,7 @@ TASK = Task("job-1", 0, attempt=2)
 def groups() -> Iterator[Cgroups]:
     """Groups of the kernel, also without controllers: then they only hold a task together."""
     prefix = f"ykactor-test-{secrets.token_hex(4)}"
-    found, base = own_cgroups(prefix), isolation._own_group(Path("/proc"))
+    found, base = own_cgroups(prefix), isolation.own_group(Path("/proc"))
     if found is None:
         if base is None:
             pytest.skip("there is no cgroup v2")
@@ -123,13 +123,13 @@ def test_the_own_group(tmp_path: Path, group: str, root: str, expected: str | No
     (tmp_path / "self/cgroup").write_text(f"{group}\n")
     mounts = f"31 1 0:30 / / rw - ext4 /dev/x rw\n41 31 0:38 {root} /sys/fs/cgroup rw,relatime shared:4 - cgroup2 cgroup2 rw\n"
     (tmp_path / "self/mountinfo").write_text(mounts)
-    assert isolation._own_group(tmp_path) == (None if expected is None else Path("/sys/fs/cgroup") / expected)
+    assert isolation.own_group(tmp_path) == (None if expected is None else Path("/sys/fs/cgroup") / expected)
 
 
 @pytest.mark.parametrize("controllers", ["", "hugetlb", "cpu pids"])
 def test_a_group_that_cannot_limit_memory_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, controllers: str) -> None:
     """Then tasks are process groups, as ``ykactor local`` says."""
-    monkeypatch.setattr(isolation, "_own_group", lambda proc: tmp_path)
+    monkeypatch.setattr(isolation, "own_group", lambda proc: tmp_path)
     assert own_cgroups("ykactor-12ab") is None
     (tmp_path / "cgroup.controllers").write_text(controllers)
     assert own_cgroups("ykactor-12ab") is None
@@ -138,7 +138,7 @@ def test_a_group_that_cannot_limit_memory_is_not_used(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(("controllers", "limits"), [("cpu io memory", "a weight of the CPU and "), ("memory pids", "")])
 def test_what_tasks_are_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, controllers: str, limits: str) -> None:
     """The controllers are enabled for the groups of tasks."""
-    monkeypatch.setattr(isolation, "_own_group", lambda proc: tmp_path)
+    monkeypatch.setattr(isolation, "own_group", lambda proc: tmp_path)
     monkeypatch.setattr(Path, "rmdir", lambda path: None)
     (tmp_path / "cgroup.controllers").write_text(f"{controllers}\n")
     (tmp_path / "cgroup.subtree_control").write_text("")
@@ -163,9 +163,9 @@ def test_a_group_with_other_processes_is_left_alone(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(Path, "write_text", busy)
     write(tmp_path / "cgroup.procs", f"{os.getpid()}\n1\n")
     with pytest.raises(OSError, match="busy"):
-        isolation._enable(tmp_path, {"memory"})
+        isolation.enable(tmp_path, {"memory"})
     refusals.append(0)
     write(tmp_path / "cgroup.procs", f"{os.getpid()}\n")
-    isolation._enable(tmp_path, {"memory"})
+    isolation.enable(tmp_path, {"memory"})
     assert (tmp_path / "ykactor-local" / "cgroup.procs").read_text() == str(os.getpid())
     assert (tmp_path / "cgroup.subtree_control").read_text() == "+memory"

@@ -30,10 +30,12 @@ class Measured(Struct, frozen=True):
     Attributes:
         peak_memory: the most bytes that it has used at a time; None if it was not measured.
         is_short: whether a process of it was killed because it wanted more memory than it may use.
+        cpu_ns: the processor time that it has used; None if it was not measured.
     """
 
     peak_memory: int | None = None
     is_short: bool = False
+    cpu_ns: int | None = None
 
 
 class Isolation(Struct, frozen=True):
@@ -82,6 +84,8 @@ _WANTED = frozenset(("cpu", "memory"))
 #: Seconds until all of a group has to be killed.
 _KILLED_S = 10.0
 _OOM_KILLS = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
+_CPU_US = re.compile(r"^usage_usec (\d+)$", re.MULTILINE)
+_WHOLE = re.compile(r"^(\d+)$")
 
 
 class Cgroups(Isolation, frozen=True):
@@ -124,7 +128,7 @@ class Cgroups(Isolation, frozen=True):
         with suppress(OSError):
             (group / "cgroup.kill").write_text("1")
         with trio.move_on_after(_KILLED_S):
-            while _is_populated(group):  # noqa: ASYNC110 (a kill is over within a few ms)
+            while is_populated(group):  # noqa: ASYNC110 (a kill is over within a few ms)
                 await trio.sleep(0.005)
         measured = _measured(group)
         for directory, _, _ in os.walk(group, topdown=False):  # a task may have made groups of its own
@@ -135,14 +139,14 @@ class Cgroups(Isolation, frozen=True):
 
 def own_cgroups(name: str, proc: Path = Path("/proc")) -> Cgroups | None:
     """The groups that this program may make, if they can limit the memory."""
-    base = _own_group(proc)
+    base = own_group(proc)
     if base is None:
         return None
     try:
         wanted = _WANTED & set((base / "cgroup.controllers").read_text().split())
         if "memory" not in wanted:
             return None
-        _enable(base, wanted)
+        enable(base, wanted)
         trial = base / f"{name}-trial"
         trial.mkdir(exist_ok=True)
         try:
@@ -154,7 +158,7 @@ def own_cgroups(name: str, proc: Path = Path("/proc")) -> Cgroups | None:
     return Cgroups(base, name, frozenset(wanted))
 
 
-def _own_group(proc: Path) -> Path | None:
+def own_group(proc: Path) -> Path | None:
     """The directory of the group of this program, or of the one that it was in before it moved."""
     match = re.search(r"^0::(/.*)$", (proc / "self/cgroup").read_text(), re.MULTILINE)
     mounted = re.search(r"^\S+ \S+ \S+ (\S+) (\S+) .* - cgroup2 ", (proc / "self/mountinfo").read_text(), re.MULTILINE)
@@ -166,7 +170,7 @@ def _own_group(proc: Path) -> Path | None:
     return group.parent if group.name == _MANAGER and group != at else group
 
 
-def _enable(base: Path, controllers: set[str] | frozenset[str]) -> None:
+def enable(base: Path, controllers: set[str] | frozenset[str]) -> None:
     """Let the children of a group have controllers.
 
     Raises:  OSError: other processes are in it, or it belongs to others.
@@ -190,7 +194,7 @@ def _enable(base: Path, controllers: set[str] | frozenset[str]) -> None:
         raise
 
 
-def _is_populated(group: Path) -> bool:
+def is_populated(group: Path) -> bool:
     try:
         return "populated 1" in (group / "cgroup.events").read_text()
     except OSError:
@@ -198,15 +202,22 @@ def _is_populated(group: Path) -> bool:
 
 
 def _measured(group: Path) -> Measured:
+    kills = _number(group / "memory.events", _OOM_KILLS)
+    cpu_us = _number(group / "cpu.stat", _CPU_US)
+    return Measured(
+        _number(group / "memory.peak", _WHOLE),  # since Linux 5.19
+        is_short=bool(kills),
+        cpu_ns=None if cpu_us is None else cpu_us * 1000,
+    )
+
+
+def _number(path: Path, pattern: re.Pattern[str]) -> int | None:
+    """A number in a file of a group; None without the controller that has it."""
     try:
-        peak = int((group / "memory.peak").read_text())
-    except (OSError, ValueError):  # without the controller, and before Linux 5.19
-        peak = None
-    try:
-        found = _OOM_KILLS.search((group / "memory.events").read_text())
+        found = pattern.search(path.read_text())
     except OSError:
-        found = None
-    return Measured(peak, found is not None and found[1] != "0")
+        return None
+    return None if found is None else int(found[1])
 
 
 # ---- a scope of systemd for each task, where it runs and makes some for this user

@@ -5,7 +5,6 @@ on the disk, and a start after ``kill -9`` finds what was not.
 """
 
 import os
-import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
@@ -25,6 +24,8 @@ from ykactor.local.jobs import Jobs, SubmitRefused
 from ykactor.local.machine import Machine, boot_id
 from ykactor.local.model import Ended, Job, State, Task
 from ykactor.local.processes import NotStarted, Processes
+from ykactor.local.shared import SharedProcesses
+from ykactor.local.shared_groups import SharedCgroups
 from ykactor.local.store import Store
 from ykactor.wire.si import messages as si
 
@@ -92,12 +93,19 @@ async def _deregister(settings: Settings, take_place: Callable[[str], None]) -> 
             return
 
 
+def _processes(settings: Settings) -> Processes | SharedProcesses:
+    """The way in which tasks are started: as the user of this program, or, where root has control groups, as their own."""
+    if isinstance(settings.isolation, SharedCgroups):
+        return SharedProcesses(settings.directory, settings.isolation, settings.grace_s)
+    return Processes(settings.directory / "jobs", settings.isolation, settings.grace_s)
+
+
 class Manager:
     def __init__(self, settings: Settings, take_place: Callable[[str], None]) -> None:
         self._settings = settings
         self._take_place = take_place
         self._store = Store(settings.directory)
-        self._processes = Processes(settings.directory / "jobs", settings.isolation, settings.grace_s)
+        self._processes = _processes(settings)
         self._boot = boot_id()
         self.jobs = Jobs(settings.machine, self._store.next_number(), self._boot, settings.now_ns)
         #: The clients that wait for the end of jobs.
@@ -203,8 +211,12 @@ class Manager:
         """Jobs that have ended long ago: first what they have written, so that nothing of it is left without them."""
         while True:
             for job in self._store.outdated(self._settings.now_ns()):
-                await trio.to_thread.run_sync(partial(shutil.rmtree, self._processes.job_directory(job), ignore_errors=True))
-                self._store.forget(job)
+                try:
+                    await self._processes.remove(job)
+                except OSError as error:  # it is tried again
+                    self._settings.say(f"what {job} has written cannot be deleted: {error}")
+                else:
+                    self._store.forget(job)
             await trio.sleep(FORGET_S)
 
     # ---- outputs

@@ -5,6 +5,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from ykactor.local.login import Login
+
 
 class State(StrEnum):
     """The state of a task."""
@@ -51,6 +53,7 @@ class Job(Struct, frozen=True):
         queue: that was asked for; empty leaves it to the placement rules.
         placed_in: the leaf in which the daemon has placed it, or to which it was moved, if it is another one.
         retries: how often a task is started again.
+        login: as whom its tasks are started; None: as the user of the local resource manager.
     """
 
     id: str
@@ -70,6 +73,7 @@ class Job(Struct, frozen=True):
     time_limit_s: float = 0
     retries: int = 0
     placed_in: str = ""
+    login: Login | None = None
 
     @property
     def leaf(self) -> str:

@@ -8,6 +8,7 @@ nothing done. At the end it writes ``exit`` and kills what the command has left 
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Mapping
@@ -159,6 +160,14 @@ class Processes:
         if attempt in self._watched:
             self._signal(attempt, signal.SIGKILL)
             await _kill_all(attempt)
+
+    async def remove(self, job: str) -> None:
+        """Delete what the tasks of a job have written.
+
+        Raises:  OSError: something is left.
+        """
+        with suppress(FileNotFoundError):
+            await trio.to_thread.run_sync(shutil.rmtree, self.job_directory(job))
 
     async def _reaped(self, attempt: Path) -> int | None:
         """Wait for the shell that this program has started; its process number."""

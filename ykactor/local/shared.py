@@ -1,0 +1,225 @@
+"""Processes of tasks of several users, which root starts (``ykactor local --system``).
+
+Root believes only what root has written. Each attempt has two files in a directory that only root enters: ``begun`` has the
+number of the process and when that was started, ``exit`` how it has ended. The directory with ``out`` and ``err`` is of the user,
+and root opens nothing in it. What belongs to a task is known by its control group, which its user can neither leave nor choose.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import trio
+from msgspec import structs
+
+from ykactor.local import launcher
+from ykactor.local.model import Ended, Job, Task
+from ykactor.local.processes import NotStarted, environment
+from ykactor.local.shared_groups import SharedCgroups
+
+_BEGUN = re.compile(r"([1-9]\d{0,6}) (\d+)\n")
+_EXIT = re.compile(r"(\d{1,3})(?: (.*))?\n")
+_SMALL = 4096
+#: Instead of a number, in an attempt that must not begin.
+_FORBIDDEN = "forbidden\n"
+_VANISHED = "its process has vanished: it was killed from outside, or the machine had no memory left"
+_NOT_BEGUN = "it could not say that it has begun: is the disk full, or does the directory of users not answer?"
+#: Seconds in which the files of an attempt have to be deleted: its user may have mounted something there.
+_REMOVED_S = 60.0
+
+
+class SharedProcesses:
+    """The processes of all users below a directory of root; the same methods as ``Processes``.
+
+    Args:
+        grace_s: between SIGTERM and SIGKILL.
+    """
+
+    def __init__(self, directory: Path, groups: SharedCgroups, grace_s: float) -> None:
+        self._jobs, self._state = directory / "jobs", directory / "state"
+        self._groups = groups
+        self._grace_s = grace_s
+        #: Launchers that this program has started, which become the shells of the tasks, by the key of the task.
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        #: Tasks that had ended before they were told to end.
+        self._ended_before: set[str] = set()
+        self._state.mkdir(mode=0o700, exist_ok=True)
+        self._jobs.mkdir(mode=0o711, exist_ok=True)
+
+    def job_directory(self, job: str) -> Path:
+        """The directory with those of the attempts, ``INDEX.ATTEMPT``, which are of the user of the job."""
+        return self._jobs / job
+
+    def start(self, job: Job, task: Task) -> None:
+        """Start the command, unless it has been started before.
+
+        Raises:  NotStarted.
+        """
+        assert job.login is not None, "each job of a shared machine has a user"
+        try:
+            attempt = self._user_directory(task, job.login.uid)
+            order = {
+                "uid": job.login.uid,
+                "umask": job.login.umask,
+                "limits": job.login.limits,
+                "group": self._groups.group(job, task),
+                "begun": str(self._begun(task)),
+                "exit": str(self._exit(task)),
+                "attempt": str(attempt),
+                "directory": _text(job.directory),
+                "arguments": [_text(word) for word in job.arguments],
+                "environ": [_text(b"=".join(pair)) for pair in environment(job, task, attempt, {}).items()],
+            }
+            self._children[task.key] = _launch(order)
+        except (OSError, ValueError) as error:
+            raise NotStarted(f"the command cannot be started: {error}") from None
+
+    def has_begun(self, task: Task) -> bool:
+        return self._begun(task).exists()
+
+    def forbid(self, task: Task) -> None:
+        """Let an attempt that has not begun never begin, also if its launcher is on its way."""
+        begun = self._begun(task)
+        with suppress(OSError), tempfile.NamedTemporaryFile("w", dir=begun.parent) as file:
+            file.write(_FORBIDDEN)
+            file.flush()
+            begun.hardlink_to(file.name)
+
+    async def wait(self, task: Task) -> Ended:
+        """Wait until the command of a task has ended; then nothing of the task is left."""
+        child = self._children.get(task.key)
+        if child is not None:
+            await _is_over(child.pid)
+            child.wait()
+            del self._children[task.key]
+        if (number := self._process(task)) is not None:  # it may have begun by a launcher of an earlier run of this program
+            await _is_over(*number)
+        measured = await self._groups.clean(task)
+        ended = self.ended(task)
+        by_itself = task.key in self._ended_before
+        self._ended_before.discard(task.key)
+        return structs.replace(ended, by_itself=by_itself, peak_memory=measured.peak_memory, is_short=measured.is_short)
+
+    def ended(self, task: Task) -> Ended:
+        """The end of a process that has ended, as far as it is known."""
+        found = _EXIT.fullmatch(_content(self._exit(task)))
+        if found is not None:
+            return Ended(int(found[1]), found[2] or "")
+        return Ended(None, _VANISHED if self.has_begun(task) else _NOT_BEGUN)
+
+    async def terminate(self, task: Task) -> None:
+        """SIGTERM to all processes of the task, and after the grace SIGKILL."""
+        if _content(self._exit(task)):
+            self._ended_before.add(task.key)
+        with trio.move_on_after(self._grace_s):
+            while not self.has_begun(task):  # noqa: ASYNC110 (a launcher tells nobody that it begins)
+                await trio.sleep(0.01)
+            self._groups.signal(task, signal.SIGTERM)
+            await trio.sleep(self._grace_s)
+        if task.key in self._children:
+            with suppress(ProcessLookupError):
+                self._children[task.key].kill()
+        self._groups.kill(task)
+
+    async def remove(self, job: str) -> None:
+        """Delete what the tasks of a job have written, and what root knows of them.
+
+        Raises:  OSError: something is left.
+        """
+        directory = self.job_directory(job)
+        for attempt in list(directory.iterdir()) if directory.exists() else []:
+            status = attempt.lstat()
+            if status.st_uid:
+                await _launched({"remove": str(attempt), "uid": status.st_uid})
+            with suppress(FileNotFoundError):
+                attempt.rmdir()
+        with suppress(FileNotFoundError):
+            directory.rmdir()
+        for path in self._state.glob(f"{job}.*"):
+            path.unlink()
+
+    def _user_directory(self, task: Task, uid: int) -> Path:
+        """The directory of the attempt; it may be there: who starts a task may have been killed."""
+        attempt = self.job_directory(task.job) / f"{task.index}.{task.attempt}"
+        attempt.parent.mkdir(mode=0o711, exist_ok=True)
+        attempt.parent.chmod(0o711)  # whatever the umask
+        attempt.mkdir(mode=0o700, exist_ok=True)
+        os.chown(attempt, uid, -1, follow_symlinks=False)
+        return attempt
+
+    def _begun(self, task: Task) -> Path:
+        return self._state / f"{task.job}.{task.index}.{task.attempt}.begun"
+
+    def _exit(self, task: Task) -> Path:
+        return self._state / f"{task.job}.{task.index}.{task.attempt}.exit"
+
+    def _process(self, task: Task) -> tuple[int, str] | None:
+        """The number of the process and its start; None if it has not begun."""
+        found = _BEGUN.fullmatch(_content(self._begun(task)))
+        return None if found is None else (int(found[1]), found[2])
+
+
+def _content(path: Path) -> str:
+    """A small file of root; "" if there is none."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_SMALL).decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _text(data: bytes) -> str:
+    return data.decode("latin-1")
+
+
+_COMMAND = [sys.executable, "-I", "-S", launcher.__file__]
+
+
+def _launch(order: dict[str, Any]) -> subprocess.Popen[bytes]:
+    """Start the launcher.
+
+    Raises:  OSError.
+    """
+    with _written(order) as file:
+        return subprocess.Popen(_COMMAND, stdin=file, env={}, cwd="/", start_new_session=True, **_SILENT)
+
+
+async def _launched(order: dict[str, Any]) -> None:
+    """Run the launcher to its end, or to its time limit."""
+    with _written(order) as file, trio.move_on_after(_REMOVED_S):
+        await trio.run_process(_COMMAND, stdin=file, env={}, cwd="/", start_new_session=True, check=False, **_SILENT)
+
+
+_SILENT: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+
+
+@contextmanager
+def _written(order: dict[str, Any]) -> Iterator[BinaryIO]:
+    """A file without a name that has an order: nobody waits for its reader, and no half of it is ever read."""
+    with open(os.memfd_create("order"), "w+b") as file:
+        file.write(json.dumps(order).encode())
+        file.flush()
+        file.seek(0)
+        yield file
+
+
+async def _is_over(pid: int, started: str = "") -> None:
+    """Wait until a process has ended; its number may be that of another one, unless it is a child of this program."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        with suppress(OSError):
+            if not started or launcher.start_time(pid) == started:
+                await trio.lowlevel.wait_readable(descriptor)
+    finally:
+        os.close(descriptor)
