@@ -217,7 +217,7 @@ _COLUMNS = (
     Column("PARTITION", field("partition"), is_wide=True),
     Column("QUEUE", field("queueName"), is_wide=True),
     Column("RESOURCE", field("resource", cells.resource)),
-    Column("MESSAGE", field("message")),
+    Column("MESSAGE", field("message"), is_sentence=True),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,11 @@ _PROGRESS_STEP = 0.01
 def is_terminal() -> bool:
     """True if standard output is a terminal."""
     return sys.stdout.isatty()
+
+
+def terminal_width() -> int | None:
+    """The characters of a line, if standard output is a terminal."""
+    return shutil.get_terminal_size().columns if is_terminal() else None
 
 
 def say(line: str, *, err: bool = False) -> None:

@@ -33,7 +33,7 @@ _JOBS = (
     Column("AGE", field("ageSeconds", cells.age), is_number=True),
     Column("EACH", field("resource", cells.resource)),
     Column("USER", field("user"), is_wide=True),
-    Column("COMMAND", field("arguments", " ".join)),
+    Column("COMMAND", field("arguments", " ".join), is_sentence=True),
 )
 _TASKS = (
     Column("TASK", field("index"), is_number=True),
@@ -46,7 +46,7 @@ _TASKS = (
     Column("PEAK", field("peak_memory", cells.memory), is_number=True),
     Column("USER", field("user"), is_wide=True),
     Column("GPUS", field("gpus", lambda gpus: ",".join(map(str, gpus)))),
-    Column("REASON", field("reason")),
+    Column("REASON", field("reason"), is_sentence=True),
 )
 
 

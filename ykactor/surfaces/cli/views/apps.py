@@ -45,7 +45,7 @@ ENDED_COLUMNS = (
     Column("USED", field("usedSeconds", cells.resource_hours), label="Has used"),
     Column("LOST", field("lostSeconds", cells.resource_hours), label="Lost to preemption"),
     Column("GROUPS", field("groups", ",".join), is_wide=True, label=None),
-    Column("REASON", field("reason")),
+    Column("REASON", field("reason"), is_sentence=True),
 )
 
 COLOURS = {

@@ -55,7 +55,7 @@ VIEW = View(
         Column("EACH", field("resource", cells.resource)),
         Column("ASKS", field("allocationKeys", ",".join), is_wide=True),
         Column("MAY-PREEMPT", field("nextAttempt", time_text), is_wide=True),
-        Column("REASON", field("reason")),
+        Column("REASON", field("reason"), is_sentence=True),
     ),
     orders={
         "priority": lambda row: (-row["effectivePriority"], -row["priority"], -row["ageSeconds"]),

@@ -185,7 +185,7 @@ _FIELDS = (
     Column("Preemption", shown("preemption", _preemption)),
     Column("Cycles", shown("cycles", _cycles)),
 )
-REASONS = (Column("ASKS", field("asks"), is_number=True), Column("REASON", field("reason")))
+REASONS = (Column("ASKS", field("asks"), is_number=True), Column("REASON", field("reason"), is_sentence=True))
 _PREDICATES = (
     Column("PREDICATE", field("predicate")),
     Column("ASKED", field("asked"), is_number=True),

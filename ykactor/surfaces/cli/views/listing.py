@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any, TypeVar
 
 import click
@@ -15,7 +15,8 @@ from rich.cells import cell_len
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.values.printable import printable
 from ykactor.surfaces.cli.cells import NONE, NOT_SHOWN
-from ykactor.surfaces.cli.terminal import indented
+from ykactor.surfaces.cli.terminal import indented, terminal_width
+from ykactor.surfaces.cli.views.fitting import broken, has_room, longest_word, within
 from ykactor.wire.si import messages as si
 
 #: One object as in JSON: a part of a snapshot with the names of what it belongs to. Quantities are base units, times Unix ns.
@@ -31,6 +32,8 @@ output_option = click.option(
     help="wide: a table with more columns; json, yaml: all fields; name: only names, one on each line.",
 )
 _GAP = "  "
+#: Before the lines of a table that belongs to an object, and of a sentence below its row.
+_INDENT = "  "
 #: The one in C takes a third of the time.
 _DUMPER = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper
 
@@ -42,6 +45,7 @@ class Column(Struct, frozen=True):
         text: of a row; it may hold anything, and is made printable. "" is shown as ``-``.
         is_wide: only with ``-o wide``.
         is_number: aligned on the right.
+        is_sentence: the last column, with room of its own on a narrow terminal.
         colour: of a row's cell, on terminals; None is the usual one.
         label: its name where one object is described (``description.fields_of``); "" is the header, None leaves it out.
     """
@@ -50,6 +54,7 @@ class Column(Struct, frozen=True):
     text: Callable[[Row], str]
     is_wide: bool = False
     is_number: bool = False
+    is_sentence: bool = False
     colour: Callable[[Row], str | None] = lambda row: None
     label: str | None = ""
 
@@ -105,29 +110,69 @@ def _yaml(document: Any) -> str:
     return text.rstrip("\n")
 
 
-def table(every: Sequence[Column], rows: Sequence[Row], is_wide: bool = False) -> Iterator[str]:
-    """A line of headers and one for each row, never cut; the last column is as long as its texts."""
+def table(every: Sequence[Column], rows: Sequence[Row], is_wide: bool = False, indent: str = "") -> Iterator[str]:
+    """A line of headers and one for each row, all behind an indent.
+
+    On a terminal that is too narrow, and without ``is_wide``, a row has several lines: cells are broken, and if that is not
+    enough the sentence in the last column is below the others. Nothing is cut.
+    """
     columns = [column for column in every if is_wide or not column.is_wide]
-    cells = [[printable(column.text(row)) or NONE for column in columns] for row in rows]
     headers = [column.header for column in columns]
+    cells = [[printable(column.text(row)) or NONE for column in columns] for row in rows]
     widths = [max(map(cell_len, of_column)) for of_column in zip(headers, *cells, strict=True)]
-    yield _line(columns, headers, widths)
-    for row, texts in zip(rows, cells, strict=True):
-        yield _line(columns, texts, widths, row)
+    room = None if is_wide else terminal_width()
+    layout = _layout(columns, cells, widths, None if room is None else room - len(indent))
+    for row, texts in zip((None, *rows), (headers, *cells), strict=True):
+        yield from (indent + line for line in layout.lines(texts, row))
 
 
-def _line(columns: Sequence[Column], texts: Sequence[str], widths: Sequence[int], row: Row | None = None) -> str:
+class _Layout(Struct, frozen=True):
+    """The widths of the columns, and the width of the lines of a sentence below the others; 0: there is none."""
+
+    columns: Sequence[Column]
+    widths: Sequence[int]
+    below: int = 0
+
+    def lines(self, texts: Sequence[str], row: Row | None) -> Iterator[str]:
+        """The lines of a row, or without one those of the headers."""
+        columns = self.columns[: len(self.widths)]
+        parts = [broken(text, width, is_header=row is None) for text, width in zip(texts, self.widths, strict=False)]
+        for cells in zip_longest(*parts, fillvalue=""):
+            yield _line(columns, cells, self.widths, row)
+        if self.below and texts[-1] != NONE:
+            for line in broken(texts[-1], self.below):
+                yield _INDENT + _coloured(self.columns[-1], line, row)
+
+
+def _layout(columns: Sequence[Column], cells: Sequence[Sequence[str]], widths: Sequence[int], room: int | None) -> _Layout:
+    """The widths that fit into a room, as far as there are some."""
+    if room is None or sum(widths) + len(_GAP) * (len(widths) - 1) <= room:
+        return _Layout(columns, widths)
+    texts = zip(*cells, strict=True) if cells else [()] * len(columns)
+    words = [longest_word(column.header, found) for column, found in zip(columns, texts, strict=True)]
+    least = [min(width, longest) for width, longest in zip(widths, words, strict=True)]
+    if columns[-1].is_sentence:
+        *others, sentence = widths
+        left = room - sum(others) - len(_GAP) * len(others)
+        if has_room(sentence, left):
+            return _Layout(columns, [*others, left])
+        fitting = within(others, least, room - len(_GAP) * (len(others) - 1))
+        return _Layout(columns, fitting, max(1, room - len(_INDENT)))
+    return _Layout(columns, within(widths, least, room - len(_GAP) * (len(widths) - 1)))
+
+
+def _line(columns: Sequence[Column], texts: Sequence[str], widths: Sequence[int], row: Row | None) -> str:
     shown = []
-    for number, (column, text, width) in enumerate(zip(columns, texts, widths, strict=True), 1):
-        blanks = " " * (width - cell_len(text))
-        colour = None if row is None else column.colour(row)
-        styled = text if colour is None else click.style(text, fg=colour)
-        shown.append(blanks + styled if column.is_number else styled if number == len(columns) else styled + blanks)
-    return _GAP.join(shown)
+    for column, text, width in zip(columns, texts, widths, strict=True):
+        blanks, styled = " " * (width - cell_len(text)), _coloured(column, text, row)
+        shown.append(blanks + styled if column.is_number else styled + blanks)
+    return _GAP.join(shown).rstrip(" ")
 
 
-#: Before the lines of a table that belongs to an object.
-_INDENT = "  "
+def _coloured(column: Column, text: str, row: Row | None) -> str:
+    colour = None if row is None or not text else column.colour(row)
+    return text if colour is None else click.style(text, fg=colour)
+
 
 T = TypeVar("T")
 
@@ -159,7 +204,7 @@ def lines_of(fields: Sequence[Column], row: Row, parts: Sequence[Part]) -> Calla
         for part in parts:
             if part.rows:
                 yield f"{part.title}:"
-                yield from (_INDENT + line for line in table(part.columns, part.rows, is_wide))
+                yield from table(part.columns, part.rows, is_wide, _INDENT)
 
     return lines
 

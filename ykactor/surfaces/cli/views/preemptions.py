@@ -139,7 +139,7 @@ _COLUMNS = (
     Column("RELEASED", lambda row: f"{row['released']}/{len(row['victims'])}", is_number=True),
     Column("OUTCOME", field("outcome")),
     Column("WORK-LOST", field("workLost", cells.resource_hours), is_wide=True),
-    Column("WHY", field("why")),
+    Column("WHY", field("why"), is_sentence=True),
 )
 
 

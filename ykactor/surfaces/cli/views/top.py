@@ -147,10 +147,10 @@ def _of_partition(state: PartitionStatus, cycles: Mapping[str, Mapping[str, floa
         *(f"last cycle {cells.number(1e3 * times['lastSeconds'])} ms" for name, times in cycles.items() if name == state.name),
     )
     yield click.style(printable(f"{state.name}: {', '.join(numbers)}"), bold=True)
-    yield from table(_QUEUES, sorted(shown, key=lambda row: row["queueName"].split(".")))
+    yield from table(_QUEUES, sorted(shown, key=lambda row: row["queueName"].split(".")), is_wide=True)
     yield ""
     if reasons:
-        yield from table(REASONS, reasons[: room - len(shown)])
+        yield from table(REASONS, reasons[: room - len(shown)], is_wide=True)
         yield ""
 
 
