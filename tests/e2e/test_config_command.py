@@ -69,10 +69,13 @@ async def test_a_plan_is_what_apply_does(tmp_path: Path) -> None:
             text, _ = await run_command("config", "plan", larger, "--url", daemon.url)
             checksum = found["checksum"]["before"]
             assert "  queue root.a: max vcore 2 -> 3" in text.splitlines()
-            assert "  the reason alone has other words: 1 time; -o json has them" in text.splitlines()
-            assert text.splitlines()[-1] == f"apply with: ykactor config apply {larger} --if-checksum {checksum}"
+            assert "  1 task waits for the same, with other numbers; -o json has them" in text.splitlines()
+            assert (
+                text.splitlines()[-1] == f"apply with: ykactor config apply {larger} --if-checksum {checksum} --url {daemon.url}"
+            )
             output, _ = await run_command("config", "apply", larger, "--if-checksum", checksum, "--url", daemon.url)
             assert output == f"{larger} is in force\n"
+            await check_no_way_to_apply(tmp_path, state, daemon.url, checksum)
             assert await running(daemon) == before | {"t3"}
             printed, _ = await run_command("config", "--url", daemon.url)
             assert printed.strip() == LARGER.strip()
@@ -80,6 +83,22 @@ async def test_a_plan_is_what_apply_does(tmp_path: Path) -> None:
                 "config", "apply", larger, "--if-checksum", checksum, "--url", daemon.url, expect=exit_codes.FAILED
             )
             assert "CHECKSUM_MISMATCH" in errors
+
+
+async def check_no_way_to_apply(tmp_path: Path, state: Path, url: str, former: str) -> None:
+    """A plan that fails, or of standard input, or of a journal, or while a window is open, names no command to apply it."""
+    (smaller := tmp_path / "smaller.yaml").write_text(QUEUES.replace("vcore: 2", "vcore: 1"))
+    output, _ = await run_command("config", "plan", smaller, "--url", url)
+    assert "  queue root.a: 3 vcore in use, max 1: nothing is taken because quota preemption is off; nothing new" in output
+    assert "apply with: " in output
+    for arguments in ((smaller, "--url", url, "--fail-on", "never,preempt,reject"), (smaller, "--on", state)):
+        output, _ = await run_command("config", "plan", *arguments)
+        assert ("apply with: " in output) == ("--url" in arguments)
+    without = tmp_path / "without.yaml"
+    without.write_text(WITHOUT_A)
+    output, _ = await run_command("config", "plan", without, "--url", url, "--fail-on", "drain", expect=exit_codes.FAILED)
+    assert "apply with: " not in output
+    assert former not in output
 
 
 async def test_fail_on(tmp_path: Path) -> None:
@@ -104,7 +123,7 @@ def test_two_files(tmp_path: Path) -> None:
     (new := tmp_path / "new.yaml").write_text(LARGER)
     code, output = invoked("config", "plan", new, "--base", old)
     assert code == 0
-    assert output.splitlines()[1:-1] == [
+    assert output.splitlines()[1:] == [
         "effective:",
         "  queue root.a: max vcore 2 -> 3",
     ]
@@ -120,7 +139,7 @@ def test_amounts_that_change_nothing_are_told(tmp_path: Path) -> None:
     (new := tmp_path / "new.yaml").write_text(text)
     code, output = invoked("config", "plan", new, "--base", old)
     assert code == 0
-    assert output.splitlines()[1:-1] == [
+    assert output.splitlines()[1:] == [
         "changes:",
         "  queue root.b.c: max {vcore: 2000} -> not set",
         "  partition gpu: queue root.b.c: max {vcore: 2000} -> not set",
@@ -159,6 +178,7 @@ async def test_what_apply_refuses(tmp_path: Path) -> None:
         assert errors == f"Error: {new}: found nothing, expected a queue configuration\n"
         new.write_text(QUEUES.replace("vcore: 2", "vcore: -2").replace("name: b", "name: 'b c'"))
         _, errors = await run_command("config", "apply", new, "--url", daemon.url, expect=1)
-        assert "\\n" not in errors
-        assert len(errors.splitlines()) >= 2
+        first, second = errors.splitlines()[:2]
+        assert first.startswith(f"{new} refused: CONFIG_REFUSED: {new}:9:")
+        assert second.startswith(f"{new}:8:")
         assert await run_command("config", "--url", daemon.url) == (before, "")

@@ -51,7 +51,10 @@ async def test_the_commands(tmp_path: Path, queue_file: Path) -> None:
         assert output.splitlines()[0] == f"{other} is in force"
         assert output.splitlines()[1].endswith("unless it is confirmed: ykactor config confirm")
         _, errors = await run_command("config", "apply", larger, *url, expect=exit_codes.FAILED)
-        assert f"{larger} refused: AWAITS_CONFIRMATION: update of configuration failed: the configuration" in errors
+        assert f"{larger} refused: AWAITS_CONFIRMATION: the configuration" in errors
+        plan, _ = await run_command("config", "plan", larger, *url)
+        assert plan.splitlines()[-1].endswith("; confirm it or roll it back before another one is applied")
+        assert "apply with: " not in plan
         health, _ = await run_command("health", *url)
         (line,) = [line for line in health.splitlines() if line.startswith("Configuration")]
         assert "of an operator awaits confirmation until 20" in line
@@ -64,16 +67,19 @@ async def test_the_commands(tmp_path: Path, queue_file: Path) -> None:
             await rm.request(application(queue="root.c"))
             output, _ = await run_command("config", "rollback", *url)
         assert output.splitlines() == [
-            "the configuration of before is in force again",
+            "the previous configuration is in force again",
             "  queue root.c drains: 1 application",
         ]
         assert await in_force(daemon.url) == QUEUES
-        for command in ("confirm", "rollback"):
+        for command, name in (("confirm", "confirmation"), ("rollback", "rollback")):
             _, errors = await run_command("config", command, *url, expect=exit_codes.FAILED)
-            assert "no configuration awaits confirmation" in errors
+            assert errors == f"{name} refused: no configuration awaits confirmation\n"
         await run_command("config", "apply", larger, "--confirm-within", "10s", *url)
         output, _ = await run_command("config", "confirm", *url)
         assert output == "the configuration is confirmed\n"
+        output, _ = await run_command("config", "apply", larger, "--confirm-within", "1h", *url)
+        told = "it was in force already: no window is open, and there is nothing to confirm"
+        assert output.splitlines() == [f"{larger} is in force", f"  {told}"]
         assert await in_force(daemon.url) == LARGER
 
 

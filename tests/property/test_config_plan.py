@@ -8,6 +8,7 @@ from msgspec import structs
 from seeds import seeds
 from test_what_if import Place, halves, made, played, went_on
 
+from ykactor.core.messages.kinds import AboveMaxCause
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.waiting.causes import PendingCauses
@@ -112,6 +113,17 @@ def test_a_smaller_quota_preempts() -> None:
     assert (effective.queue_name, effective.limit, effective.before, effective.after, effective.by) == (
         "root.a", "max", 3000, 1000, "root.a",
     )  # fmt: skip
+
+
+def test_a_queue_above_its_new_quota_is_told() -> None:
+    """Queue, usage, new max, and whether quota preemption takes something or it only drains; not if it was so before."""
+    (found,) = planned(QUEUES.replace("{vcore: 3}", "{vcore: 1}")).above_max
+    assert (found.queue_name, found.resource, found.used, found.max) == ("root.a", "vcore", 3000, 1000)
+    assert (found.cause, found.reason) == (AboveMaxCause.WAITS, "it gives back from 1970-01-01T00:01:41Z on")
+    off = QUEUES.replace("{vcore: 3}", "{vcore: 1}").replace("{quotapreemptionenabled: true}", "{quotapreemptionenabled: false}")
+    (drains,) = planned(off).above_max
+    assert (drains.cause, drains.reason) == (AboveMaxCause.OFF, "nothing is taken because quota preemption is off")
+    assert planned(QUEUES.replace("{vcore: 8}", "{vcore: 4}")).above_max == []
 
 
 def test_a_quota_above_holds_below() -> None:

@@ -15,7 +15,8 @@ from ykactor.core.accounting.accounts import ALL_DAYS
 from ykactor.core.config.access import UserGroups, may_submit
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.inspection.accounting import sums
-from ykactor.core.messages.kinds import TerminationType
+from ykactor.core.messages.kinds import AboveMaxCause, TerminationType
+from ykactor.core.state.above_max import above_max
 from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.core.values.parts import finished
 from ykactor.core.values.resources import Resource, add_to
@@ -54,6 +55,23 @@ class Effective(Struct, frozen=True, rename="camel"):
     before: int | None
     after: int | None
     by: str
+
+
+class AboveQuota(Struct, frozen=True, rename="camel"):
+    """A queue that uses more than its ``max`` when nothing more can be decided, and without the configuration does not so much.
+
+    Attributes:
+        used, max: base units of one type.
+        cause, reason: why it stays above it, and whether quota preemption takes something.
+    """
+
+    partition_name: str
+    queue_name: str
+    resource: str
+    used: int
+    max: int
+    cause: AboveMaxCause
+    reason: str
 
 
 class Never(Struct, frozen=True, rename="camel"):
@@ -102,6 +120,7 @@ class ConfigPlan(Struct, frozen=True, rename="camel"):
     changes: list[str]
     refused: list[str]
     effective: list[Effective]
+    above_max: list[AboveQuota]
     at_once: list[Difference]
     later: list[Difference]
     preempted: int
@@ -126,6 +145,7 @@ class _Look(Watcher):
         statuses, end: of all tasks and applications, at rest and at the end.
         never: the asks that can never run, with the reasons.
         limits: what holds for each queue, with the queue that decides.
+        above_max: the queues that use more than their own ``max``, at rest.
         users: the number of applications by who has them, and in which queue.
         allowed: those of ``users`` who may submit there.
         partitions: their names.
@@ -139,6 +159,7 @@ class _Look(Watcher):
         self.end: Statuses = {}
         self.never: dict[Subject, str] = {}
         self.limits: dict[_Limit, tuple[int, QueuePath]] = {}
+        self.above_max: dict[_Limit, AboveQuota] = {}
         self.users: Counter[_Owner] = Counter()
         self.allowed: set[_Owner] = set()
         self.partitions: set[PartitionName] = set()
@@ -154,6 +175,7 @@ class _Look(Watcher):
         for name, partition in run.partitions.items():
             self.never |= {subject: cause.text for subject, cause, ask in waiting(name, partition) if is_for_ever(cause, ask)}
             _look_at_queues(self, name, partition)
+            self.above_max |= _above_in(name, partition)
             _look_at_users(self, name, partition)
 
 
@@ -177,6 +199,7 @@ def plan(fork: Fork, text: str, begin_ns: int, seconds: float, *, reserves: bool
         run.changes,
         [*run.refused, *run.rejected],
         list(_effective(before, after)),
+        list(_above_max(before, after)),
         sorted(differences(before.statuses, after.statuses), key=_rank),
         sorted(_later(before, after), key=_rank),
         len(ends[1] - ends[0]),
@@ -208,6 +231,17 @@ def _look_at_queues(look: _Look, name: PartitionName, partition: DirectPartition
                     key = name, path, limit, resource
                     if key not in look.limits or amount < look.limits[key][0]:
                         look.limits[key] = amount, above
+
+
+def _above_in(name: PartitionName, partition: DirectPartition) -> Iterator[tuple[_Limit, AboveQuota]]:
+    """The types of which queues use more than their ``max``."""
+    state = partition.scheduler.state
+    for path, queue in state.tree.nodes.items():
+        if (found := above_max(state, queue)) is not None:
+            for resource in found.amounts:
+                used, most = queue.allocated[resource], (queue.config.max or {})[resource]
+                above = AboveQuota(name, path, resource, used, most, found.cause, found.why)
+                yield (name, path, "max", resource), above
 
 
 def _look_at_users(look: _Look, name: PartitionName, partition: DirectPartition) -> None:
@@ -251,6 +285,13 @@ def _effective(before: _Look, after: _Look) -> Iterator[Effective]:
         if key[:2] in known and amounts[0] != amounts[1]:
             by = (new or old or (0, key[1]))[1]
             yield Effective(*key, amounts[0], amounts[1], by)
+
+
+def _above_max(before: _Look, after: _Look) -> Iterator[AboveQuota]:
+    for key, found in sorted(after.above_max.items()):
+        known = before.above_max.get(key)
+        if known is None or found.used - found.max > known.used - known.max:
+            yield found
 
 
 def _never(before: _Look, after: _Look) -> Iterator[Never]:

@@ -22,12 +22,18 @@ class AboveMax(NamedTuple):
 
     Attributes:
         amounts: the excess by type, base units.
-        cause: the code of the reason why it stays above its max; ``reason`` says both in a sentence.
+        cause: the code of the reason why it stays above its max.
+        why: the same as a sentence; ``reason`` has the excess too.
     """
 
     amounts: Resource
     cause: AboveMaxCause
-    reason: str
+    why: str
+
+    @property
+    def reason(self) -> str:
+        """``2 vcore above its maximum; it has given back what it could``."""
+        return reasons.above_max(self.amounts, self.why)
 
 
 def above_max(state: SchedulerState, queue: QueueNode) -> AboveMax | None:
@@ -36,7 +42,7 @@ def above_max(state: SchedulerState, queue: QueueNode) -> AboveMax | None:
     if not amounts:
         return None
     cause, why = _why(state, queue)
-    return AboveMax(amounts, cause, reasons.above_max(amounts, why))
+    return AboveMax(amounts, cause, why)
 
 
 def _why(state: SchedulerState, queue: QueueNode) -> tuple[AboveMaxCause, str]:

@@ -35,6 +35,9 @@ _LISTS = (
     (re.compile("failed to find .* of application "), "ykactor asks lists what waits, and ykactor app ID what runs"),
     (re.compile("queue .* does not exist"), "ykactor queues lists them"),
 )
+#: How the daemon begins to refuse a configuration, and where it finds mistakes of its field.
+_FAILURE = "update of configuration failed: "
+_PLACE = re.compile(r"(^|: )config:(?=\d+:\d+)", re.MULTILINE)
 _HOW_TO_NAME = "write it like that, as APP/ASK; or give --whole if the names are those of applications"
 
 
@@ -45,12 +48,18 @@ class Act(NamedTuple):
         name: as on the command line.
         done: what is printed behind it when the act is durable.
         begun: the same while the resource manager has to confirm a release.
+        refused: the name in a refusal, if it is another one.
+        without_window: what is printed if the daemon tells no end of a window.
+        file: the name of the file with the configuration of the request; "" if it has none.
     """
 
     name: str
     done: str
     request: si.OperatorRequest
     begun: str = ""
+    refused: str = ""
+    without_window: str = ""
+    file: str = ""
 
 
 def ask_for(daemon: Destination, acts: Sequence[Act], expectations: Sequence[si.ExpectNoAllocations] = ()) -> None:
@@ -82,12 +91,15 @@ async def _ask(daemon: Destination, acts: Sequence[Act], expectations: Sequence[
                 say(f"{act.name} {act.begun if ack.releasing else act.done}")
                 if ack.until:
                     say(f"  until {time_text(ack.until)}, unless it is confirmed: ykactor config confirm")
+                elif act.without_window:
+                    say(f"  {act.without_window}")
                 for sentence in ack.remains:
                     say(f"  {sentence}")
             except RequestRefused as refusal:
                 refused += 1
                 reason = await _reason(act, refusal)
-                say_lines(f"{act.name} refused: {reason}", err=True)  # each mistake of a configuration has a line
+                sentence = _in_file(reason, act.file) if act.file else reason  # each mistake of a configuration has a line
+                say_lines(f"{act.refused or act.name} refused: {sentence}", err=True)
     return refused
 
 
@@ -111,6 +123,11 @@ async def _reason(act: Act, refusal: RequestRefused) -> str:
 def _sentence(refusal: RequestRefused) -> str:
     """The reason for people: without the field of the message, which they did not write, and a code that says no more."""
     return refusal.message if refusal.code == "REFUSED" else f"{refusal.code}: {refusal.message}"
+
+
+def _in_file(sentence: str, file: str) -> str:
+    """A refusal of a configuration, with the places of its mistakes in the file instead of the field of the request."""
+    return _PLACE.sub(lambda found: f"{found[1]}{file}:", sentence.replace(_FAILURE, "", 1))
 
 
 #: The verbs in the order in which they are listed, by their names.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,8 @@ from msgspec import to_builtins
 from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.client import read_configuration
 from ykactor.core.config.model import SchedulerConfig
+from ykactor.core.inspection.process_status import UnconfirmedStatus
+from ykactor.core.messages.kinds import AboveMaxCause
 from ykactor.core.turn.scheduler import Cores
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.printable import printable
@@ -20,16 +23,16 @@ from ykactor.core.values.quantities import parse_duration, quantity_text
 from ykactor.core.values.times import S_NS
 from ykactor.core.values.words import plural, some
 from ykactor.sim.direct import DirectPartition
-from ykactor.sim.plan import ConfigPlan, Drains, Effective, Never, NoAccess, fails_on, is_reason_only, plan
+from ykactor.sim.plan import AboveQuota, ConfigPlan, Drains, Effective, Never, NoAccess, fails_on, is_reason_only, plan
 from ykactor.sim.what_if import Difference, Fork, in_partition
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.acts import Act, ask_for
 from ykactor.surfaces.cli.cells import NONE, work
 from ykactor.surfaces.cli.options import EXISTING_FILE, Number, Parsed, reserves_nodes, text_or_json
 from ykactor.surfaces.cli.present_state import check_asks_nobody, on_option, present_state, recorded_configuration
-from ykactor.surfaces.cli.queue_files import NoTextError, explained, name_of, read_once, warn
+from ykactor.surfaces.cli.queue_files import DASH, NoTextError, explained, name_of, read_once, warn
 from ykactor.surfaces.cli.terminal import indented, say, say_lines, write
-from ykactor.surfaces.cli.urls import Destination, daemon_options
+from ykactor.surfaces.cli.urls import Destination, daemon_options, options_given
 from ykactor.surfaces.cli.views.daemon import configuration
 from ykactor.surfaces.cli.views.showing import Showing, showing_options, taking
 from ykactor.surfaces.cli.what_if import status_text
@@ -103,21 +106,30 @@ def plan_command(
     new = _loaded(file)
     if base is not None:
         old = _loaded(str(base))
-        checksum, begin_ns = old.checksum, 0
+        checksum, begin_ns, unconfirmed = old.checksum, 0, None
         fork: Fork = partial(_empty, old)
     else:
-        checksum = _checksum(daemon, journal)
+        checksum, unconfirmed = _in_force(daemon, journal)
         fork, begin_ns = present_state(daemon, journal)
     found = plan(fork, new.text, begin_ns, horizon, reserves=reserves_nodes(os.environ))
+    failed = [name for name in reasons if fails_on(found)[name]]
     if output == "json":
         say_lines(indented({"checksum": {"before": checksum, "after": new.checksum}, **to_builtins(found)}))
     else:
-        write(map(printable, _lines(found, checksum, new.checksum, file)))
-    if failed := [name for name in reasons if fails_on(found)[name]]:
+        write(map(printable, _lines(found, checksum, new.checksum)))
+        if unconfirmed is not None:
+            say(f"{unconfirmed}; confirm it or roll it back before another one is applied")
+        elif checksum != new.checksum and base is None and journal is None and file != DASH and not (failed or found.refused):
+            say(f"apply with: {_apply_command(file, checksum)}")
+    if failed:
         say(f"fails on {', '.join(failed)}", err=True)
+    if failed or found.refused:
         raise SystemExit(exit_codes.FAILED)
-    if found.refused:
-        raise SystemExit(exit_codes.FAILED)
+
+
+def _apply_command(file: str, checksum: str) -> str:
+    """The command that puts the file into force, with the options of this one about the daemon."""
+    return shlex.join(["ykactor", "config", "apply", file, "--if-checksum", checksum, *options_given()])
 
 
 def _loaded(file: str) -> SchedulerConfig:
@@ -146,17 +158,18 @@ def _empty(config: SchedulerConfig) -> dict[PartitionName, Cores]:
     return {partition.core.name: (partition.core, partition.scheduler) for partition in made}
 
 
-def _checksum(daemon: Destination, journal: Path | None) -> str:
+def _in_force(daemon: Destination, journal: Path | None) -> tuple[str, UnconfirmedStatus | None]:
+    """The checksum of the configuration in force; and what a daemon tells of it if it awaits confirmation."""
     if journal is not None:
-        return recorded_configuration(journal).checksum
+        return recorded_configuration(journal).checksum, None
     answer: si.Configuration = daemon.run(taking(read_configuration, daemon))
-    return answer.checksum
+    return answer.checksum, answer.unconfirmed or None
 
 
 # ---- for people
 
 
-def _lines(found: ConfigPlan, before: str, after: str, file: str) -> Iterator[str]:
+def _lines(found: ConfigPlan, before: str, after: str) -> Iterator[str]:
     yield f"checksum {before} -> {after}" if before != after else f"checksum {after}, as it is"
     if found.refused:
         yield from _part("refused", found.refused)
@@ -164,6 +177,7 @@ def _lines(found: ConfigPlan, before: str, after: str, file: str) -> Iterator[st
     told = tuple(in_partition(each.partition_name, f"queue {each.queue_name}: {each.limit} ") for each in found.effective)
     yield from _part("changes", [change for change in found.changes if not change.startswith(told)])
     yield from _part("effective", [*map(_effective, found.effective)])
+    yield from _part("above their max", [*map(_above_max, found.above_max)])
     yield from _differences("at once", found.at_once)
     yield from _differences(f"within {found.seconds:g} s", found.later)
     if found.preempted:
@@ -172,8 +186,6 @@ def _lines(found: ConfigPlan, before: str, after: str, file: str) -> Iterator[st
     yield from _part("never", [*map(_never, found.never)])
     yield from _part("drains", [*map(_drains, found.drains)])
     yield from _part("access", [*map(_access, found.access)])
-    if before != after:
-        yield f"apply with: ykactor config apply {file} --if-checksum {before}"
 
 
 def _never(each: Never) -> str:
@@ -198,6 +210,14 @@ def _effective(each: Effective) -> str:
     return in_partition(each.partition_name, f"queue {each.queue_name}: {each.limit} {each.resource} {before} -> {after}{by}")
 
 
+def _above_max(each: AboveQuota) -> str:
+    """``queue root.batch: 24 vcore in use, max 16: quota preemption is off; nothing starts there until enough has ended``."""
+    used, most = (quantity_text(each.resource, amount) for amount in (each.used, each.max))
+    meanwhile = "" if each.cause is AboveMaxCause.WAITS else "; nothing new starts there until enough has ended"
+    sentence = f"queue {each.queue_name}: {used} {each.resource} in use, max {most}: {each.reason}{meanwhile}"
+    return in_partition(each.partition_name, sentence)
+
+
 def _part(title: str, lines: Sequence[str], last: str = "") -> Iterator[str]:
     """A title with lines below it, and one that is there however many they are; nothing if there is none."""
     if not lines and not last:
@@ -214,7 +234,7 @@ def _differences(title: str, found: Sequence[Difference]) -> Iterator[str]:
     """A line for each, but for those of which only the sentence is another one: they are counted."""
     told = [each for each in found if not is_reason_only(each)]
     count = sum(len(each.allocation_keys) or 1 for each in found[len(told) :])
-    more = f"the reason alone has other words: {plural(count, 'time')}; -o json has them"
+    more = f"{plural(count, 'task')} {'waits' if count == 1 else 'wait'} for the same, with other numbers; -o json has them"
     return _part(title, [*map(_difference, told)], more if count else "")
 
 
@@ -240,6 +260,8 @@ def _window_s(text: str) -> float:
     return found_ns / S_NS
 
 
+_IN_FORCE = "it was in force already: no window is open, and there is nothing to confirm"
+
 _only_if = partial(click.option, "--if-checksum", metavar="CHECKSUM", default="")
 
 
@@ -250,7 +272,7 @@ _only_if = partial(click.option, "--if-checksum", metavar="CHECKSUM", default=""
     "--confirm-within",
     type=Parsed("TIME", _window_s),
     metavar="TIME",
-    help="Put the configuration of before back into force unless it is confirmed so soon, such as 90s, 5m or 1h.",
+    help="Put the previous configuration back into force unless it is confirmed so soon, such as 90s, 5m or 1h.",
 )
 @daemon_options
 def apply(file: str, if_checksum: str, confirm_within: float | None, daemon: Destination) -> None:
@@ -259,13 +281,14 @@ def apply(file: str, if_checksum: str, confirm_within: float | None, daemon: Des
     The daemon checks it first, and tells all mistakes; then nothing changes. It survives a restart of a daemon with a state
     directory, until the queue file that the daemon follows changes.
 
-    With --confirm-within, which needs a daemon with a state directory, the configuration of before comes back unless config
+    With --confirm-within, which needs a daemon with a state directory, the previous configuration comes back unless config
     confirm keeps this one in time, also if the daemon is restarted or a standby takes over meanwhile. Until then no other
     configuration is accepted, and a queue file that has changed waits.
     """
-    text = _text_of(file)
+    text, name = _text_of(file), name_of(file)
+    without_window = "" if confirm_within is None else _IN_FORCE
     request = si.UpdateConfigurationRequest(config=text, if_checksum=if_checksum, confirm_within_seconds=confirm_within)
-    ask_for(daemon, [Act(name_of(file), "is in force", request)])
+    ask_for(daemon, [Act(name, "is in force", request, without_window=without_window, file=name)])
 
 
 @command.command()
@@ -273,7 +296,10 @@ def apply(file: str, if_checksum: str, confirm_within: float | None, daemon: Des
 @daemon_options
 def confirm(if_checksum: str, daemon: Destination) -> None:
     """Keep the configuration that was applied with --confirm-within. It needs an operator who may configure."""
-    ask_for(daemon, [Act("the configuration", "is confirmed", si.ConfirmConfiguration(if_checksum=if_checksum))])
+    ask_for(
+        daemon,
+        [Act("the configuration", "is confirmed", si.ConfirmConfiguration(if_checksum=if_checksum), refused="confirmation")],
+    )
 
 
 @command.command()
@@ -284,4 +310,4 @@ def rollback(daemon: Destination) -> None:
     What that one has done stays, and is named: tasks that were preempted, applications that were rejected or are in queues that
     drain now. It needs an operator who may configure.
     """
-    ask_for(daemon, [Act("the configuration of before", "is in force again", si.RollBackConfiguration())])
+    ask_for(daemon, [Act("the previous configuration", "is in force again", si.RollBackConfiguration(), refused="rollback")])

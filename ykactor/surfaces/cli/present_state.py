@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import click
-from click.core import ParameterSource
 
 from ykactor.actors.clock import system_ns
 from ykactor.client.connection import MessageStream, open_connection
@@ -24,7 +23,7 @@ from ykactor.surfaces.admission.slots import BASES_PATH
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.history import opened
 from ykactor.surfaces.cli.options import reserves_nodes
-from ykactor.surfaces.cli.urls import Destination
+from ykactor.surfaces.cli.urls import Destination, options_given
 from ykactor.surfaces.files.recovery import configuration_of, recover_partitions
 from ykactor.wire.si.codec import MSGPACK
 from ykactor.wire.turns import Base, Hello, OtherBuildError, Process, UnreadableTurnsError, unpacked
@@ -45,11 +44,8 @@ def check_asks_nobody(instead: str) -> None:
     Raises:
         UsageError: one is given.
     """
-    context = click.get_current_context()
-    for name in Destination.__struct_fields__:
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            option = f"--{name.replace('_', '-')}"
-            raise click.UsageError(f"found {option} with {instead}, expected one of them: {instead} asks no daemon")
+    if given := options_given():
+        raise click.UsageError(f"found {given[0]} with {instead}, expected one of them: {instead} asks no daemon")
 
 
 def present_state(daemon: Destination, journal: Path | None) -> tuple[Fork, int]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 import click
+from click.core import ParameterSource
 from msgspec import Struct
 
 from ykactor.surfaces.cli import exit_codes, loop
@@ -198,6 +199,16 @@ def connection_records() -> list[tuple[str, str]]:
     connecting = click.command()(daemon_options(lambda: None))
     ctx = click.Context(connecting)
     return [option.record(ctx) for option in connecting.params if isinstance(option, ConnectionOption)]
+
+
+def options_given() -> list[str]:
+    """The options about the daemon that the command line has, as words of another one; those of the environment are for all."""
+    context, words = click.get_current_context(), []
+    for name in Destination.__struct_fields__:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option, value = f"--{name.replace('_', '-')}", context.params[name]
+            words += [option] if value is True else [option, str(value)]
+    return words
 
 
 class Followed(Struct, frozen=True):

@@ -19,7 +19,7 @@ from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.selection import Batch, EventFilter, Format
 from ykactor.actors.subscription import Message, Missed, Reached, Subscription, Unread
 from ykactor.core.inspection.partition_status import PartitionStatus
-from ykactor.core.inspection.process_status import StandbysStatus
+from ykactor.core.inspection.process_status import StandbysStatus, UnconfirmedStatus
 from ykactor.surfaces.admission.audit import AuditLog
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.net.frames import PART_BYTES, Frames, FrameStore
@@ -202,7 +202,7 @@ class FeedSession:
         match request:
             case si.ReadConfiguration():
                 config = self._gateway.config
-                return si.Configuration(config=config.text, checksum=config.checksum)
+                return si.Configuration(config=config.text, checksum=config.checksum, unconfirmed=self._unconfirmed())
             case si.CheckHealth():
                 checks = await self._gateway.health.checks()
                 shown = [si.HealthCheck(check.name, check.description, check.problem) for check in checks]
@@ -291,9 +291,13 @@ class FeedSession:
         if view is not None:
             return shown
         manager, standbys = self._resource_manager(), self._standbys()
-        unconfirmed = UNSET if self._gateway.unconfirmed is None else self._gateway.unconfirmed
         known = structs.replace(shown, cycles=snapshot.cycles, resource_manager=manager)
-        return structs.replace(known, standbys=standbys, unconfirmed=unconfirmed)
+        return structs.replace(known, standbys=standbys, unconfirmed=self._unconfirmed())
+
+    def _unconfirmed(self) -> UnconfirmedStatus | UnsetType:
+        """The configuration that awaits confirmation; ``UNSET`` if none does."""
+        found = self._gateway.unconfirmed
+        return UNSET if found is None else found
 
     def _standbys(self) -> StandbysStatus | UnsetType:
         """The standbys of the daemon at present; ``UNSET`` if there can be none."""

@@ -216,10 +216,11 @@ class Lagged(Message, frozen=True, kw_only=True):
 
 
 class Configuration(Message, frozen=True, kw_only=True):
-    """The queue configuration in force: the text as it was read, and its checksum (CF-12)."""
+    """The queue configuration in force: the text as it was read, its checksum (CF-12), and if it awaits confirmation (CF-91)."""
 
     config: str
     checksum: str
+    unconfirmed: UnconfirmedStatus | UnsetType = UNSET
 
 
 class HealthCheck(Part, frozen=True):
