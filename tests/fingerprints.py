@@ -27,8 +27,8 @@ from generate import generate  # noqa: E402
 from simulated import simulate_with_actors  # noqa: E402
 from test_same_bytes import RECORDINGS, preempting, together  # noqa: E402
 
-import ykactor.sim.simulator as simulator  # noqa: E402
 from ykactor.core.planner.planner import Budget  # noqa: E402
+from ykactor.sim import simulator  # noqa: E402
 from ykactor.wire import scenario  # noqa: E402
 from ykactor.wire.decision_log import decision_log  # noqa: E402
 from ykactor.wire.si.events import events  # noqa: E402

@@ -377,6 +377,15 @@ def test_an_addition_touches_few_files(kind: str, most: int, outcomes: dict[str,
     assert len(applying.edits_of(kind)) <= most
 
 
+@pytest.mark.parametrize("kind", FILES_TOUCHED)
+def test_the_page_for_contributors_names_the_files_of_an_addition(kind: str) -> None:
+    """A row of ``CONTRIBUTING.md`` has exactly the files that the example changes."""
+    page = (PACKAGE.parent / ".github" / "CONTRIBUTING.md").read_text()
+    (row,) = [line for line in page.splitlines() if line.startswith("|") and f"`{kind}.py`" in line]
+    _, _, files, _, _ = row.split("|")
+    assert re.findall(r"`([^`]+)`", files) == [*applying.edits_of(kind)]
+
+
 def test_the_page_is_no_part_of_the_program() -> None:
     """``surfaces/page`` has what a browser runs, and nothing of Python; one file reads it; ``test_page_files`` has its rules."""
     assert not [source for source in SOURCES if source.startswith("surfaces/page/")]

@@ -157,9 +157,7 @@ def _messages(job: Job, parts: int, machine: Machine) -> Iterator[TimedRequest]:
     )
     keys = [f"{job.name}.{number}" for number in range(1, parts + 1)] if is_gang else [job.name]
     group = _GROUP if is_gang else ""
-    asks = [
-        si.Allocation(key, job.name, resource_per_alloc=resource, placeholder=is_gang, task_group_name=group) for key in keys
-    ]
+    asks = [si.Allocation(key, job.name, resource_per_alloc=resource, placeholder=is_gang, task_group_name=group) for key in keys]
     yield TimedRequest(job.submit_s, si.ApplicationRequest(new=[new]))
     yield TimedRequest(job.submit_s, si.AllocationRequest(allocations=asks), dict.fromkeys(range(parts), job.run_s))
 
