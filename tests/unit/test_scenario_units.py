@@ -36,7 +36,7 @@ messages:
 
 
 def warnings(file: Path) -> list[str]:
-    return [text.replace(str(file), "FILE") for text in unit_warnings(file, load(file))]
+    return [text.replace(str(file), "FILE") for text in unit_warnings(file, load(file).messages)]
 
 
 def test_each_is_named_with_its_line(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ those between arrivals. Messages about nodes, configurations and others that are
 
 from __future__ import annotations
 
+import heapq
 import random
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
@@ -27,20 +28,31 @@ _OF_ONE = si.TerminateApplication | si.MoveApplication | si.HoldApplication | si
 
 def jittered(scenario: Scenario, seed: int) -> Scenario:
     """The scenario with other arrivals: the same seed gives the same; the order of the messages of an application stays."""
-    rng = random.Random(seed)
-    shifts: dict[Hashable, float] = {}
-    messages = []
-    for message in scenario.messages:
-        parts = list(_parts(message))
-        if len(parts) == 1:
-            parts = [(parts[0][0], message)]  # the request as it is takes no more memory
-        for application, part in parts:
-            if application and application not in shifts:
-                shifts[application] = round(rng.uniform(0, MOST_S), 6)  # whole microseconds
-            at = min(part.at + shifts.get(application, 0.0), max(part.at, scenario.until))
-            messages.append(structs.replace(part, at=at))
-    messages.sort(key=lambda message: message.at)
-    return structs.replace(scenario, messages=messages)
+    return structs.replace(scenario, messages=_Jittered(scenario, seed))
+
+
+class _Jittered:
+    """The messages of a scenario with other arrivals. Memory: a number for each application, and what is moved past others."""
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        self._scenario = scenario
+        self._seed = seed
+
+    def __iter__(self) -> Iterator[TimedRequest]:
+        rng, shifts, until = random.Random(self._seed), dict[Hashable, float](), self._scenario.until
+        moved: list[tuple[float, int, TimedRequest]] = []
+        count = 0
+        for message in self._scenario.messages:
+            while moved and moved[0][0] <= message.at:  # what follows comes later
+                yield heapq.heappop(moved)[2]
+            for application, part in _parts(message):
+                if application and application not in shifts:
+                    shifts[application] = round(rng.uniform(0, MOST_S), 6)  # whole microseconds
+                at = min(part.at + shifts.get(application, 0.0), max(part.at, until))
+                count += 1
+                heapq.heappush(moved, (at, count, structs.replace(part, at=at)))
+        while moved:
+            yield heapq.heappop(moved)[2]
 
 
 def _parts(message: TimedRequest) -> Iterator[tuple[Hashable, TimedRequest]]:

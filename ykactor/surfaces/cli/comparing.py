@@ -25,7 +25,7 @@ from ykactor.surfaces.cli.report import html, text
 from ykactor.surfaces.cli.terminal import indented, progress_of, say, say_lines, write
 from ykactor.surfaces.files.regular import whole_file
 from ykactor.wire.queuefile.load import load as load_config
-from ykactor.wire.scenario import Scenario
+from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.si import messages as si
 
 #: More runs of each configuration.
@@ -67,6 +67,22 @@ class Comparing(Struct, frozen=True):
             yield self.html_file, html.page
 
 
+class Reloads:
+    """Looks for other configurations in the messages of a scenario, as they are read."""
+
+    def __init__(self) -> None:
+        self._found = False
+
+    def look(self, message: TimedRequest) -> None:
+        """Take the next message."""
+        self._found = self._found or isinstance(message.request, si.UpdateConfigurationRequest)
+
+    def warn(self) -> None:
+        """Say that both runs get them."""
+        if self._found:
+            say("warning: the scenario puts other configurations into force: both runs get them", err=True)
+
+
 def _json(comparison: Comparison) -> str:
     return indented(to_builtins(comparison)) + "\n"
 
@@ -85,8 +101,6 @@ def compare(file: Path, scenario: Scenario, comparing: Comparing, *, as_json: bo
     load_config(base.config, name)
     if scenario.recorded is not None:
         beginning(scenario)  # what is wrong with its state is said here, and not by both runs
-    if any(isinstance(message.request, si.UpdateConfigurationRequest) for message in scenario.messages):
-        say("warning: the scenario puts other configurations into force: both runs get them", err=True)
     names = Names(scenario.name, name, scenario.config_file or f"{file}: config")
     with ExitStack() as files:
         outputs = [(files.enter_context(whole_file(path)), form) for path, form in comparing.files()]

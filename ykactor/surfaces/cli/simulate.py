@@ -21,16 +21,16 @@ from ykactor.sim.simulator import Outcome, simulate, simulate_recording, simulat
 from ykactor.sim.summary import Summary, print_report, wide_console
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.cells import outages_text
-from ykactor.surfaces.cli.comparing import JITTER_MAX, OUTPUT_FILE, Comparing, compare
+from ykactor.surfaces.cli.comparing import JITTER_MAX, OUTPUT_FILE, Comparing, Reloads, compare
 from ykactor.surfaces.cli.options import EXISTING_FILE, WholeNumber, grouped, reserves_nodes, text_or_json
 from ykactor.surfaces.cli.queue_files import NoTextError
 from ykactor.surfaces.cli.terminal import JsonFile, indented, progress_of, say, say_lines
 from ykactor.wire.decision_log import decision_log
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.queuefile.load import load as load_config
-from ykactor.wire.scenario import Scenario, ScenarioError, load
+from ykactor.wire.scenario import Scenario, ScenarioError, TimedRequest, load
 from ykactor.wire.scenario.model import json_schema
-from ykactor.wire.scenario.units import unit_warnings
+from ykactor.wire.scenario.units import Units
 
 #: Opened before the run, so that a long run does not fail at its end because the file cannot be written.
 _OUTPUT = JsonFile("wb", lazy=False)
@@ -112,14 +112,21 @@ def command(
     of_one_run = {"--decisions": decisions, "--final": final, "--actors": actors}
     comparing.check([name for name, value in of_one_run.items() if value])
     with exit_codes.ending(ScenarioError, ConfigError, NoTextError, UnreadableRowError, DamagedStateError):
-        loaded = load(scenario, config, recordings=True)
+        units, reloads = Units(), Reloads()
+
+        def look(message: TimedRequest) -> None:
+            units.look(message)
+            reloads.look(message)
+
+        loaded = load(scenario, config, recordings=True, look=look)
         if loaded.recorded is not None and actors:
             raise click.UsageError("found --actors with a recording, expected one of them")
         loaded = structs.replace(loaded, wakes=loaded.wakes and not no_wakes)
         load_config(loaded.config, loaded.config_file or f"{scenario}: config")  # so that its mistakes name the file
-        for warning in unit_warnings(scenario, loaded):
+        for warning in units.warnings(scenario):
             say(f"warning: {warning}", err=True)
         if comparing.base is not None:
+            reloads.warn()
             compare(scenario, loaded, comparing, as_json=output == "json")
             return
         observer = _Observer(decisions, loaded.begin_ns)

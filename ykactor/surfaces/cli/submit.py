@@ -156,7 +156,7 @@ def command(
         raise click.UsageError(f"found {'-o' if journal is None else '--on'} without --dry-run, expected both")
     with exit_codes.ending(ScenarioError):
         scenario = load(file)
-    for warning in unit_warnings(file, scenario):
+    for warning in unit_warnings(file, scenario.messages):
         say(f"warning: {warning}", err=True)
     _refuse_operators(file, scenario)
     if with_config:

@@ -82,7 +82,7 @@ def _change(file: Path | None, config_file: str | None) -> Scenario:
     with exit_codes.ending(ScenarioError, ConfigError, NoTextError):
         if file is not None:
             change = load(file)
-            for warning in unit_warnings(file, change):
+            for warning in unit_warnings(file, change.messages):
                 say(f"warning: {warning}", err=True)
         text, name = change.config, change.config_file or f"{file}: config"
         if config_file is not None:

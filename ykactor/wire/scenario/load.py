@@ -8,7 +8,7 @@ the text is composed as YAML, which JSON is, but for rare escapes.
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -163,12 +163,23 @@ class ScenarioError(Exception):
         self.mistakes = mistakes
 
 
-def load(path: str | Path, config_file: Path | None = None, *, recordings: bool = False) -> Scenario:
+def ignore(_: TimedRequest) -> None:
+    """Look at no message."""
+
+
+def load(
+    path: str | Path,
+    config_file: Path | None = None,
+    *,
+    recordings: bool = False,
+    look: Callable[[TimedRequest], object] = ignore,
+) -> Scenario:
     """Read a scenario.
 
     Args:
         config_file: the queue file to use instead of the scenario's ``config``.
-        recordings: whether it may be a recording.
+        recordings: whether it may be a recording; messages of JSON Lines are then read again with each iteration.
+        look: called with each message without a mistake.
     Raises:
         ScenarioError with all mistakes; OSError when the file or the queue file cannot be read.
     """
@@ -176,7 +187,7 @@ def load(path: str | Path, config_file: Path | None = None, *, recordings: bool 
     try:
         found = _parts(Path(path), reader.mistakes)
         header = reader.header(next(found, Part({}, Document({}, "", 1))))
-        messages: Iterable[TimedRequest] = _messages(Path(path), reader, found)
+        messages: Iterable[TimedRequest] = _messages(Path(path), reader, _seen(reader.messages(found), look), streams=recordings)
     except ConfigError as error:  # not YAML
         reader.mistakes.found = error.mistakes
     if reader.mistakes.found:
@@ -386,28 +397,48 @@ class _Reader:
         return converted(part, tree, kind, self.mistakes)
 
 
-def _messages(path: Path, reader: _Reader, found: Iterator[Part | None]) -> Iterable[TimedRequest]:
-    """The messages of a scenario; those of a recording, which may be long, are only checked, and read when they are needed."""
-    if reader.recorded is None:
-        return list(reader.messages(found))
-    if not reader.refuses:
-        deque(reader.messages(found), maxlen=0)
-    return _RecordedMessages(path)
+def _seen(messages: Iterator[TimedRequest], look: Callable[[TimedRequest], object]) -> Iterator[TimedRequest]:
+    for message in messages:
+        look(message)
+        yield message
 
 
-class _RecordedMessages:
-    """The messages of a recording in which no mistake was found. Raises:  ScenarioError if it was changed since then; OSError."""
+def _messages(path: Path, reader: _Reader, found: Iterator[TimedRequest], *, streams: bool) -> Iterable[TimedRequest]:
+    """The messages of a scenario; those of JSON Lines, which may be many, are only checked if wanted, and read when needed."""
+    if reader.refuses:
+        return []
+    if not (streams and path.suffix == ".jsonl" and path.is_file()):
+        return list(found)
+    deque(found, maxlen=0)
+    return _Lines(path)
+
+
+class _Lines:
+    """The messages of JSON Lines in which no mistake was found. Raises:  ScenarioError if they were changed since; OSError."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def __iter__(self) -> Iterator[TimedRequest]:
         reader = _Reader(str(self._path), recordings=True)
-        found = _parts(self._path, reader.mistakes)
+        found = self._parts(reader.mistakes)
         reader.header(next(found, None))
         yield from reader.messages(found)
         if reader.mistakes.found:
             raise ScenarioError(reader.mistakes.found)
+
+    def _parts(self, mistakes: Mistakes) -> Iterator[Part]:
+        """The header and the messages, which have no mistake of form unless they were changed."""
+        with self._path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.isspace():
+                    continue
+                try:
+                    tree = decode_line(line) or msgspec.json.decode(line)
+                except (UnreadableLineError, msgspec.DecodeError):
+                    mistakes.found.append(Mistake(mistakes.source, number, 1, "", "changed since it was read"))
+                    return
+                yield Part(tree, Document(tree, "", number))
 
 
 def converted(part: Part, tree: object, kind: Any, mistakes: Mistakes) -> Any:

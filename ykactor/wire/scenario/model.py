@@ -61,7 +61,7 @@ class Scenario(msgspec.Struct, frozen=True):
     until: float
     #: True if simulate and submit confirm releases that the scheduler starts.
     confirm_releases: bool = True
-    #: In the order of their ``at``. Those of a recording are read from its file with each iteration.
+    #: In the order of their ``at``. Each iteration may read them from their file.
     messages: Iterable[TimedRequest] = []
     #: The queue file that ``config`` was read from; empty if the text is in the scenario.
     config_file: str = ""

@@ -4,7 +4,7 @@ On the wire and in scenarios a number is in base units, thousandths of a core fo
 cores. The meaning stays, because recorded scenarios depend on it; a text such as ``"4"`` is 4 cores in both.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from ykactor.wire.queuefile.fields import Key
 from ykactor.wire.queuefile.text import Mistakes
 from ykactor.wire.scenario.load import messages_of
 from ykactor.wire.scenario.mistakes import Found
-from ykactor.wire.scenario.model import Scenario
+from ykactor.wire.scenario.model import TimedRequest
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.messages import WireResource
 
@@ -33,38 +33,61 @@ class _Suspect(Struct, frozen=True):
     value: int
 
 
-def unit_warnings(file: Path, scenario: Scenario) -> list[str]:
-    """One sentence for each bare number that is probably in cores, at most ``WARNINGS_MAX``, and how many more there are."""
-    suspects = [] if scenario.recorded is not None else list(_suspects(scenario))  # a recording has quantities in base units
-    if not suspects:
-        return []
-    warned = Mistakes(str(file))
-    written = suspects[:WARNINGS_MAX]
-    for index, part in enumerate(islice(messages_of(file), written[-1].index + 1)):
-        for suspect in written:
-            if suspect.index == index:
-                part.note(warned, Found(suspect.keys, _text(suspect.value)))
-    texts = list(map(str, warned.found))
-    if len(suspects) > WARNINGS_MAX:
-        texts.append(f"{file}: {len(suspects) - WARNINGS_MAX} more numbers of vcore like these")
-    return texts
+class Units:
+    """Looks for bare numbers that are probably in cores in the messages of a scenario, as they are read.
+
+    A recording has quantities in base units.
+    """
+
+    def __init__(self) -> None:
+        self._first: list[_Suspect] = []
+        self._count = self._index = 0
+
+    def look(self, message: TimedRequest) -> None:
+        """Take the next message."""
+        for suspect in _suspects(self._index, message):
+            self._count += 1
+            if self._count <= WARNINGS_MAX:
+                self._first.append(suspect)
+        self._index += 1
+
+    def warnings(self, file: Path) -> list[str]:
+        """One sentence for each of the first ``WARNINGS_MAX`` in the file, and how many more there are."""
+        if not self._first:
+            return []
+        warned = Mistakes(str(file))
+        for index, part in enumerate(islice(messages_of(file), self._first[-1].index + 1)):
+            for suspect in self._first:
+                if suspect.index == index:
+                    part.note(warned, Found(suspect.keys, _text(suspect.value)))
+        texts = list(map(str, warned.found))
+        if self._count > WARNINGS_MAX:
+            texts.append(f"{file}: {self._count - WARNINGS_MAX} more numbers of vcore like these")
+        return texts
+
+
+def unit_warnings(file: Path, messages: Iterable[TimedRequest]) -> list[str]:
+    """The warnings of the messages of a scenario that is not a recording."""
+    units = Units()
+    for message in messages:
+        units.look(message)
+    return units.warnings(file)
 
 
 def _text(value: int) -> str:
     return f'the number {value} is {value / 1000:g} cores; write "{value}" for {plural(value, "core")}, "{value}m" for this'
 
 
-def _suspects(scenario: Scenario) -> Iterator[_Suspect]:
-    for index, message in enumerate(scenario.messages):
-        request = message.request
-        if isinstance(request, si.NodeRequest):
-            for item, node in enumerate(request.nodes):
-                keys = "nodes", item, "schedulableResource", "vcore"
-                yield from _below(NODE_MIN, index, keys, node.schedulable_resource or {})
-        elif isinstance(request, si.AllocationRequest):
-            for item, allocation in enumerate(request.allocations):
-                keys = "allocations", item, "resourcePerAlloc", "vcore"
-                yield from _below(ASK_MIN, index, keys, allocation.resource_per_alloc)
+def _suspects(index: int, message: TimedRequest) -> Iterator[_Suspect]:
+    request = message.request
+    if isinstance(request, si.NodeRequest):
+        for item, node in enumerate(request.nodes):
+            keys = "nodes", item, "schedulableResource", "vcore"
+            yield from _below(NODE_MIN, index, keys, node.schedulable_resource or {})
+    elif isinstance(request, si.AllocationRequest):
+        for item, allocation in enumerate(request.allocations):
+            keys = "allocations", item, "resourcePerAlloc", "vcore"
+            yield from _below(ASK_MIN, index, keys, allocation.resource_per_alloc)
 
 
 def _below(minimum: int, index: int, keys: tuple[Key, ...], resource: WireResource) -> Iterator[_Suspect]:
