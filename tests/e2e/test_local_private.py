@@ -14,9 +14,10 @@ import trio
 from daemon import LIMIT_S, run_command
 from localjobs import job_of, local_manager
 
-from ykactor.local import control
-from ykactor.local.control import NotPrivate, private_directory
+from ykactor.local import control, serving
 from ykactor.local.machine import user_name
+from ykactor.local.manager import only_own
+from ykactor.local.private import NotPrivate, private_directory
 
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a directory of another user")
@@ -122,22 +123,32 @@ def test_a_manager_of_another_user_is_told_nothing(tmp_path: Path) -> None:
         assert received() == b"nothing"
 
 
+class Taking:
+    """Notes the requests of clients that were not refused."""
+
+    def __init__(self) -> None:
+        self.requests: list[control.Request] = []
+
+    async def ready(self, request: control.Request) -> None:
+        self.requests.append(request)
+
+    async def answer(self, caller: serving.Caller, request: control.Request) -> control.Answer:
+        self.requests.append(request)
+        return control.JobList([])
+
+
 @as_root
 def test_a_command_of_another_user_is_refused() -> None:
     """Also one that has got to the socket in some way, here because it is in no directory."""
     name = f"\0test-{os.getpid()}"
-    taken: list[control.Request] = []
-
-    async def take(request: control.Request) -> control.Answer:
-        taken.append(request)
-        return control.JobList([])
+    taken = Taking()
 
     async def serve(asked: Callable[[], bytes]) -> bytes:
         with trio.socket.socket(socket.AF_UNIX) as bound:
             await bound.bind(name)
             bound.listen()
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(control.serve, trio.SocketListener(bound), take)
+                nursery.start_soon(serving.serve, trio.SocketListener(bound), taken, only_own)
                 with trio.fail_after(LIMIT_S):
                     answer = await trio.to_thread.run_sync(asked, abandon_on_cancel=True)
                 nursery.cancel_scope.cancel()
@@ -153,4 +164,4 @@ def test_a_command_of_another_user_is_refused() -> None:
         answer = msgspec.json.decode(trio.run(serve, asked), type=control.Answer)
     assert isinstance(answer, control.Refused)
     assert f"of {user_name(NOBODY)} at the other end" in answer.message
-    assert taken == []
+    assert taken.requests == []

@@ -17,13 +17,14 @@ from ykactor import __version__
 from ykactor.client import Disconnected, Refusal, RequestRefused, connect, keep_registered
 from ykactor.client.login import LoginOptions
 from ykactor.local import control
-from ykactor.local.control import private_directory
 from ykactor.local.exclusive import InUse, only_for, only_in
 from ykactor.local.isolation import Isolation
 from ykactor.local.jobs import Jobs, SubmitRefused
 from ykactor.local.machine import Machine, boot_id
 from ykactor.local.model import Ended, Job, State, Task
+from ykactor.local.private import private_directory, stranger
 from ykactor.local.processes import NotStarted, Processes
+from ykactor.local.serving import Caller, listening, serve
 from ykactor.local.shared import SharedProcesses
 from ykactor.local.shared_groups import SharedCgroups
 from ykactor.local.store import Store
@@ -128,13 +129,13 @@ class Manager:
             **settings.login,
         )
         async with (
-            control.listening(settings.directory) as listener,
+            listening(settings.directory) as listener,
             kept as self._session,
             trio.open_nursery() as self._nursery,
         ):
             self._restore()
             self._nursery.start_soon(self._listen)
-            self._nursery.start_soon(control.serve, listener, self._answer)
+            self._nursery.start_soon(serve, listener, self, only_own)
             self._nursery.start_soon(self._tick)
             self._nursery.start_soon(self._forget)
             settings.say(f"ready: {settings.isolation.description}")
@@ -252,7 +253,14 @@ class Manager:
 
     # ---- the command line
 
-    async def _answer(self, request: control.Request) -> control.Answer:
+    async def ready(self, request: control.Request) -> None:
+        """Wait for the end of a job, or of a task, if the request says so."""
+        if isinstance(request, control.ShowJob):
+            while request.waits and self.jobs.has(request.job, request.index):
+                await self._waiting.park()
+
+    async def answer(self, caller: Caller, request: control.Request) -> control.Answer:
+        """Answer a request of the command line."""
         match request:
             case control.Submit(job=job):
                 return self._submit(job)
@@ -260,9 +268,7 @@ class Manager:
                 return self._planned(job)
             case control.ListJobs(limit=limit):
                 return control.JobList([self._row(job) for job in self._store.newest(limit)])
-            case control.ShowJob(job=name, waits=waits, index=index):
-                while waits and self.jobs.has(name, index):
-                    await self._waiting.park()
+            case control.ShowJob(job=name, index=index):
                 return self._shown(name, index)
 
     def _shown(self, name: str, index: int | None) -> control.Answer:
@@ -303,3 +309,8 @@ class Manager:
         indexes = job.first, job.last
         known = job.id, job.name, job.user, job.leaf, arguments, job.resource, job.submitted_ns
         return control.JobRow(*known, indexes, job.is_gang, states)
+
+
+def only_own(caller: Caller) -> str:
+    """The reason for which a process is not served: it is of another user than this one."""
+    return stranger(caller.pid, caller.uid, os.geteuid())

@@ -58,12 +58,13 @@ def names_of(*kinds: str) -> _Complete:
 def _of_jobs(ctx: click.Context, incomplete: str) -> Iterable[str]:
     """The jobs of this machine, or the tasks of the one whose name is complete."""
     from ykactor.local import control
+    from ykactor.local.private import NotPrivate
     from ykactor.surfaces.cli import loop
     from ykactor.surfaces.cli.jobs.asking import usual_directory
 
     job, is_task, _ = incomplete.partition(".")
     request = control.ShowJob(job) if is_task else control.ListJobs(_JOBS_MAX)
-    with suppress(control.NoManager, control.NotPrivate):
+    with suppress(control.NoManager, NotPrivate):
         match loop.run(_within, control.ask, ctx.params.get("directory") or usual_directory(), request):
             case control.ShownJob(tasks=tasks):
                 return [f"{job}.{task.index}" for task in tasks]

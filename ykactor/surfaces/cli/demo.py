@@ -23,12 +23,12 @@ from ykactor.client import Disconnected, RequestRefused
 from ykactor.client.login import LoginOptions
 from ykactor.journal.errors import JournalError
 from ykactor.local import control
-from ykactor.local.control import NotPrivate
 from ykactor.local.exclusive import InUse
 from ykactor.local.isolation import Isolation, best_isolation
 from ykactor.local.machine import this_machine, this_user
 from ykactor.local.manager import Settings, managing
 from ykactor.local.model import State
+from ykactor.local.private import NotPrivate
 from ykactor.surfaces.cli import loop
 from ykactor.surfaces.cli.exit_codes import first_of
 from ykactor.surfaces.cli.jobs.local import end_signals

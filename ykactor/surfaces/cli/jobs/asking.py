@@ -11,8 +11,8 @@ import trio
 
 from ykactor.core.values.quantities import parse_quantity
 from ykactor.local import control
-from ykactor.local.control import NotPrivate
 from ykactor.local.model import State, Task
+from ykactor.local.private import NotPrivate
 from ykactor.surfaces.cli.options import Parsed
 
 #: Seconds to wait for an answer when the local resource manager has gone: it may be starting again.

@@ -12,11 +12,11 @@ import trio
 
 from ykactor.actors.clock import system_ns
 from ykactor.client import Disconnected, RequestRefused
-from ykactor.local.control import NotPrivate
 from ykactor.local.exclusive import InUse
 from ykactor.local.isolation import best_isolation
 from ykactor.local.machine import GPU, this_machine, this_user
 from ykactor.local.manager import Settings, managing
+from ykactor.local.private import NotPrivate
 from ykactor.surfaces.cli import exit_codes, loop
 from ykactor.surfaces.cli.cells import resource as resource_text
 from ykactor.surfaces.cli.jobs.asking import amount_of, directory_option
