@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
+from uuid import uuid4
 
 import trio
 
@@ -25,6 +26,7 @@ elapsed_s = time.perf_counter
 worked_s = time.thread_time
 _SCHEDSTAT = "/proc/thread-self/schedstat"
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
+_PROCESS_ID = f"process {uuid4()}"
 #: How soon it is noticed that the clock of the system was corrected.
 LOOK_S = 60.0
 
@@ -40,11 +42,11 @@ def worked_and_waited_s() -> tuple[float, float]:
 
 
 class Boot(NamedTuple):
-    """The present moment since the machine was booted, by a clock that nobody can set; it goes on while the machine sleeps.
+    """The present moment by a clock that nobody can set; moments of different ids have nothing in common.
 
     Attributes:
-        id: of this boot; "" if it has none, or time is virtual.
-        elapsed_ns: with an id since it, otherwise Unix time.
+        id: of this boot of the machine; of this process where boots have none; "" if time is virtual.
+        elapsed_ns: since the boot, also while the machine has slept; otherwise of ``Clock.now_ns``.
     """
 
     id: str
@@ -91,10 +93,11 @@ class Clock:
 
     def boot(self) -> Boot:
         """The present moment since the boot of the machine."""
-        if self._system_ns is not None:
-            with suppress(OSError), open(_BOOT_ID) as file:
-                return Boot(file.read().strip(), time.clock_gettime_ns(time.CLOCK_BOOTTIME))
-        return Boot("", self.now_ns())
+        if self._system_ns is None:
+            return Boot("", self.now_ns())
+        with suppress(OSError), open(_BOOT_ID) as file:
+            return Boot(file.read().strip(), time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+        return Boot(_PROCESS_ID, self.now_ns())
 
     def to_trio(self, at_ns: int) -> float:
         """The moment on trio's clock, for ``trio.move_on_at``."""

@@ -83,8 +83,8 @@ class Confirmation:
                 return checksum
             raise ProtocolError("REFUSED", NOTHING_AWAITS)
         if seconds_left(row, self._clock) <= 0:
-            came = f"the window of configuration {row.checksum[:8]} ended at {utc_text(row.until_ns)}"
-            raise ProtocolError("REFUSED", f"{came}: {row.config.checksum[:8]} comes back")
+            over = f"the window of configuration {row.checksum[:8]} is over"
+            raise ProtocolError("REFUSED", f"{over}: {row.config.checksum[:8]} comes back")
         await self._reloading.confirm(row)
         return checksum
 

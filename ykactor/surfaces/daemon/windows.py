@@ -1,7 +1,7 @@
 """Configurations that await confirmation: without it in time the one before comes back (CF-91).
 
-The way back is a row of the journal (``UnconfirmedRow``), of the same transaction as the configuration itself. How long it may be
-taken is measured by a clock that nobody can set, over restarts too (``Boot``).
+The way back is a row of the journal (``UnconfirmedRow``), of the same transaction as the configuration itself. The window is
+measured by a clock that nobody can set, over restarts too (``Boot``). Where this clock does not go on, the window is over.
 """
 
 from __future__ import annotations
@@ -73,22 +73,18 @@ def dead_end(before: SchedulerConfig, after: SchedulerConfig) -> str:
 
 
 def left_ns(row: UnconfirmedRow, clock: Clock) -> int:
-    """The time until the end of the window; after another boot, or on another machine, by the time of the daemon."""
+    """The time until the end of the window; 0 after another boot or on another machine: how much time has passed is not known."""
     boot = clock.boot()
-    return row.until_boot_ns - boot.elapsed_ns if boot.id and boot.id == row.boot_id else row.until_ns - clock.now_ns()
+    return row.until_boot_ns - boot.elapsed_ns if boot.id == row.boot_id else 0
 
 
 def is_due(recovered: Recovered, clock: Clock) -> bool:
-    """True if a daemon that starts has to go back at once: the window is over, or the way back had begun.
-
-    After another boot a clock that is behind the last transaction does not say how much time has passed: then the window is over.
-    """
+    """True if a daemon that starts has to go back at once: the window is over, or the way back had begun."""
     row = recovered.unconfirmed
     if row is None:
         return False
     is_going_back = recovered.unfinished is not None and recovered.unfinished.config.checksum == row.config.checksum
-    was_set_back = clock.boot().id != row.boot_id and clock.corrected_ns() < recovered.at_ns - recovered.ahead_ns
-    return is_going_back or was_set_back or left_ns(row, clock) <= 0
+    return is_going_back or left_ns(row, clock) <= 0
 
 
 def seconds_left(row: UnconfirmedRow, clock: Clock) -> float:

@@ -53,7 +53,7 @@ class UnconfirmedRow(Struct, frozen=True, forbid_unknown_fields=True):
         checksum: of the configuration that awaits confirmation.
         who: the operator who has put it into force.
         since_ns, until_ns: the Unix times at which the window begins and ends.
-        boot_id, until_boot_ns: its end by the clock of the machine since this boot (``Boot``).
+        boot_id, until_boot_ns: its end by the clock that nobody can set (``Boot``).
         event: the number of the newest event before.
     """
 
