@@ -164,3 +164,19 @@ def test_a_refused_queue_file_is_told_of_on_its_config_map_and_the_one_before_ho
     assert dialogue.see(config_map(DEFAULTS, OTHER)) == []
     assert dialogue.lose(config_map(DEFAULTS, OTHER)) == []
     assert dialogue.see(config_map(DEFAULTS, PLAIN)) == ["configuration plain"]
+
+
+def test_a_queue_file_that_comes_while_another_one_awaits_confirmation_is_sent_again() -> None:
+    """The daemon keeps it until then. Applications do not wait for it, which may take a day, but for one that comes behind."""
+    dialogue = Dialogue(node("n1"), config_map(CONFIGS, PLAIN))
+    dialogue.state.book.configuration.begin_registration()
+    dialogue.register()
+    answer = si.ErrorResponse(id="", code="AWAITS_CONFIRMATION", message="until noon", path="config")
+    told = dialogue.hear(Refusal(si.UpdateConfigurationRequest(config="plain"), answer))
+    assert told == ["configuration plain", "event about yunikorn-configs ConfigurationWaits"]
+    assert dialogue.see(pod("w")) == ["application yunikorn-team-autogen", "ask w"]
+    assert dialogue.see(config_map(CONFIGS, OTHER)) == ["configuration other"]
+    assert in_force(dialogue) == []
+    assert dialogue.state.book.configuration.in_flight == 1
+    assert in_force(dialogue) == []
+    assert dialogue.state.book.configuration.in_flight == 0

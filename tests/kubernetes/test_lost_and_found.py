@@ -13,8 +13,10 @@ from daemon import RunningDaemon, real_daemon, state_of
 from fakehttp import Body, Request
 
 from ykactor.actors.clock import system_ns
+from ykactor.client import operate
 from ykactor.kubernetes import leader, reflector
 from ykactor.kubernetes.adapter import Adapter
+from ykactor.wire.si import messages as si
 
 
 @asynccontextmanager
@@ -174,6 +176,28 @@ async def test_a_wrong_configuration_is_followed_by_a_right_one(tmp_path: Path) 
         with trio.fail_after(60):
             while "root.other" not in (await state_of(cluster.daemon_url))["queues"]:  # noqa: ASYNC110
                 await trio.sleep(0.05)
+
+
+async def test_a_registration_while_a_configuration_awaits_confirmation(tmp_path: Path) -> None:
+    """The ConfigMap is in force when the window has ended, without a change or a restart; pods run meanwhile."""
+    (queues := tmp_path / "queues.yaml").write_text(TREE)
+    async with running_cluster("") as cluster, real_daemon("--config", queues, "--state-dir", tmp_path / "state") as daemon:
+        cluster.daemon_url = daemon.url
+        cluster.node("n1")
+        cluster.pod("p1")
+        configure(cluster, TREE.replace('submitacl: "*"', 'submitacl: "*", queues: [{name: later}]'))
+        async with operate(daemon.url) as operator:
+            request = si.UpdateConfigurationRequest(config=f"# other\n{TREE}", confirm_within_seconds=3600)
+            await operator.request(request)
+            async with cluster.adapter():
+                await cluster.until(
+                    lambda: any("awaits confirmation" in note for note in notes_about(cluster, "yunikorn-configs"))
+                )
+                await cluster.until(lambda: len(cluster.bound()) == 1)
+                await operator.request(si.ConfirmConfiguration())
+                with trio.fail_after(60):
+                    while "root.later" not in (await state_of(daemon.url))["queues"]:  # noqa: ASYNC110
+                        await trio.sleep(0.05)
 
 
 def configure(cluster: Cluster, text: str) -> None:

@@ -38,12 +38,14 @@ class Configuration:
         settings: how placeholder pods are made.
         qps: requests per second to the API server; None if nothing is said.
         bind_timeout_s: how long a placed pod waits for its volumes.
-        in_flight: configurations that the daemon has not answered.
+        in_flight: configurations that the daemon has not answered, and for which applications wait.
     """
 
     def __init__(self) -> None:
         self._maps: dict[str, tuple[Ref, dict[str, str]]] = {}
         self._sent = ""
+        #: True while the daemon has the queue file of the registration, and another one awaits confirmation (CF-91).
+        self._is_late = False
         self.settings = PlaceholderSettings()
         self.qps: int | None = None
         self.bind_timeout_s = BIND_TIMEOUT_S
@@ -67,8 +69,17 @@ class Configuration:
 
     def begin_registration(self) -> str:
         """The queue file that a fresh registration brings."""
-        self.in_flight = 0
+        self.in_flight, self._is_late = 0, False
         self._sent = self.text()
+        return self._sent
+
+    def begin_again(self) -> str:
+        """The queue file of a registration that came too early; "" if there is none any more.
+
+        It may take a day until it is answered, so applications do not wait for it.
+        """
+        self._sent = self.text()
+        self._is_late = bool(self._sent)
         return self._sent
 
     def begin_change(self) -> bool:
@@ -82,7 +93,10 @@ class Configuration:
 
     def end_change(self) -> None:
         """The daemon has answered a queue file."""
-        self.in_flight = max(0, self.in_flight - 1)
+        if self._is_late:  # answers come in the order of the requests
+            self._is_late = False
+        else:
+            self.in_flight = max(0, self.in_flight - 1)
 
     def ref(self, name: str) -> Ref:
         """The ConfigMap of this name."""

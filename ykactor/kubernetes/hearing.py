@@ -10,7 +10,7 @@ from msgspec import structs
 from ykactor.client import Refusal
 from ykactor.kubernetes import applications, claims, outgoing, podgroups, pods
 from ykactor.kubernetes.book import Book
-from ykactor.kubernetes.messages import BindEnded, BindOutcome, CreateEnded, DeletePod, Event, FailPod, Ref
+from ykactor.kubernetes.messages import BindEnded, BindOutcome, CreateEnded, DeletePod, Event, FailPod, Ref, Tell
 from ykactor.kubernetes.outgoing import Thing
 from ykactor.kubernetes.records import ApplicationRecord
 from ykactor.wire.si import messages as si
@@ -41,6 +41,8 @@ def hear(book: Book, message: si.Response | Refusal) -> None:
                 _waits(book, entry)
         case si.Ack(id=""):
             _configured(book, "")
+        case Refusal(request=si.UpdateConfigurationRequest(), answer=si.ErrorResponse(code="AWAITS_CONFIRMATION", message=why)):
+            _configures_later(book, why)
         case Refusal(request=si.UpdateConfigurationRequest(), answer=answer):
             _configured(book, answer.message)
         case si.Ack(id=request_id) | Refusal(answer=si.ErrorResponse(id=request_id)):
@@ -235,10 +237,21 @@ def _configured(book: Book, refusal: str) -> None:
     """The daemon has put a configuration into force, or refuses it and keeps the one before."""
     book.configuration.end_change()
     if refusal:
-        ref = book.configuration.ref(book.configuration.source())
-        book.effects.append(Event("ConfigMap", ref, "", "ConfigurationRefused", "Configuring", refusal))
+        _tell_of_configuration(book, "ConfigurationRefused", refusal)
     waiting, book.waiting = book.waiting, {}
     book.touch(waiting)
+
+
+def _configures_later(book: Book, why: str) -> None:
+    """Send the queue file of a registration by itself: the daemon then keeps it until another one is confirmed."""
+    if text := book.configuration.begin_again():
+        book.effects.append(Tell(si.UpdateConfigurationRequest(config=text)))
+        _tell_of_configuration(book, "ConfigurationWaits", why)
+
+
+def _tell_of_configuration(book: Book, reason: str, note: str) -> None:
+    ref = book.configuration.ref(book.configuration.source())
+    book.effects.append(Event("ConfigMap", ref, "", reason, "Configuring", note))
 
 
 # ---- results of effects
