@@ -27,6 +27,7 @@ from ykactor.journal.transaction import Batch
 from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
+from ykactor.surfaces.copies.computing import Computing
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.surfaces.files.state_dir import StateSettings, open_state_dir
 from ykactor.surfaces.metrics.instruments import SessionCounts
@@ -177,7 +178,7 @@ class Life:
         """The client at the other end is a follower."""
         form, caller = self._formats[MSGPACK.name, True], Caller(Role.READER, "bench")
         peer = line.peer(caller, self.daemon.audit)
-        self._nursery.start_soon(_serve, FeedSession(peer, self.daemon, form, caller, self.daemon.audit))
+        self._nursery.start_soon(_serve, FeedSession(peer, self.daemon, form, caller, self.daemon.audit, Computing()))
 
     async def violations(self) -> list[str]:
         """All violated invariants of all partitions, between two cycles."""

@@ -66,6 +66,8 @@ def _parts(found: kinds.Type) -> Iterator[kinds.Type]:
             yield value
         case kinds.ListType(item_type=item) | kinds.VarTupleType(item_type=item):
             yield item
+        case kinds.TupleType(item_types=items):
+            yield from items
 
 
 def _interface(struct: kinds.StructType) -> str:
@@ -90,6 +92,8 @@ def _text(found: kinds.Type) -> str:
         case kinds.ListType(item_type=item) | kinds.VarTupleType(item_type=item):
             inner = _text(item)
             return f"({inner})[]" if " | " in inner else f"{inner}[]"
+        case kinds.TupleType(item_types=items):
+            return f"[{', '.join(map(_text, items))}]"
         case kinds.LiteralType(values=values):
             return " | ".join(f'"{value}"' for value in values)
         case kinds.EnumType(cls=cls):

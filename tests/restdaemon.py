@@ -59,6 +59,7 @@ class Rest:
         self.daemon = daemon
         self.port = port
         self.stopping = trio.Event()
+        self.admission: Admission
 
     async def ask(self, path: str, method: str = "GET", body: bytes | None = None, **headers: str) -> Answer:
         """The answer to a request; ``accept_encoding`` is the header ``accept-encoding``."""
@@ -109,7 +110,7 @@ async def rest_daemon(
         await nursery.start(daemon.run, doors[:1], Notifier(None))
         rest = Rest(daemon, doors[1].listener.socket.getsockname()[1])
         sources = Sources(daemon, {}, Instruments(daemon.partitions), has_old_names=False)
-        admission = Admission(daemon.audit, admit, host_names)
+        admission = rest.admission = Admission(daemon.audit, admit, host_names)
         serve = partial(serve_rest, doors, daemon, admission, sources, acting=daemon, stopping=rest.stopping)
         await nursery.start(partial(serve, web_root=web_root))
         with trio.fail_after(60):

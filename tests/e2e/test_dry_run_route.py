@@ -21,7 +21,7 @@ from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import Audited
 from ykactor.core.values.times import DAY_NS
 from ykactor.surfaces.copies import child, computing
-from ykactor.surfaces.copies.dry_runs import Answer, NewWork
+from ykactor.surfaces.copies.questions import NewWork, Tried
 from ykactor.surfaces.daemon.groups import GroupResolver
 from ykactor.surfaces.files.helper_process import HelperProcessError
 from ykactor.surfaces.http import dry_run
@@ -106,7 +106,7 @@ async def test_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     async def slow(*_: object, **__: object) -> bytes:
         begun.set()
         await goes_on.wait()
-        return msgpack.encode(Answer([], b"{}"))
+        return msgpack.encode(Tried([], b"{}"))
 
     monkeypatch.setattr(computing, "in_helper_process", slow)
     async with rest_daemon(QUEUES) as rest, trio.open_nursery() as nursery:
@@ -138,7 +138,7 @@ def test_the_process_may_take_little(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[object] = []
     monkeypatch.setattr(os, "nice", taken.append)
     monkeypatch.setattr(resource, "setrlimit", lambda *limit: taken.append(limit))
-    child.work(msgpack.encode((NewWork(0, 60, [], [], {}), {})))
+    child.answer(msgpack.encode((NewWork(0, 60, [], [], {}), {})))
     assert taken == [10, (resource.RLIMIT_AS, (2**30, 2**30)), (resource.RLIMIT_CPU, (30, 30))]
 
 

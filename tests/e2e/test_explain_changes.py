@@ -14,10 +14,23 @@ from daemon import RunningDaemon, application, node, real_daemon, run_command
 
 from ykactor.client import connect, operate
 from ykactor.client.resource_manager import ResourceManager
+from ykactor.core.inspection.changes import (
+    AddNode,
+    Change,
+    DropTerm,
+    EndHold,
+    Found,
+    Free,
+    Prioritise,
+    Raise,
+    Resize,
+    Search,
+    Undrain,
+    Wait,
+)
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.sim.candidates import Part
-from ykactor.sim.changes import AddNode, Change, DropTerm, EndHold, Free, Prioritise, Raise, Resize, Undrain, Wait
-from ykactor.sim.smallest import EndedError, Found, Outcome, Search, search
+from ykactor.sim.smallest import EndedError, Outcome, search
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.changes import lines, words
 from ykactor.wire.si import messages as si

@@ -52,7 +52,7 @@ def limit_sessions(monkeypatch: pytest.MonkeyPatch, identity: Identity = TEAM_A)
     """Make all further sessions of the feed those of this identity."""
 
     def limited(*given: object) -> FeedSession:
-        return FeedSession(*given[:-2], Caller(Role.READER, "here", identity), given[-1])
+        return FeedSession(*given[:3], Caller(Role.READER, "here", identity), *given[4:])
 
     monkeypatch.setattr(websocket, "FeedSession", limited)
 

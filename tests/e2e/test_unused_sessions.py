@@ -17,6 +17,7 @@ from ykactor.access.model import Role
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
 from ykactor.surfaces.admission.slots import FEED_PATH, OPERATOR_PATH, RM_PATH, SESSION_ROLES
+from ykactor.surfaces.copies.computing import Computing
 from ykactor.surfaces.metrics.instruments import SessionCounts
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
 from ykactor.surfaces.sessions.connection import ConnectionClosedError, Received
@@ -108,7 +109,7 @@ class World:
         memory = InputMemory(AccessLimits)
         session: Any = {
             Role.RM: lambda: ResourceManagerSession(peer, daemon, self._nursery, self._configs, memory, caller, daemon.audit),
-            Role.READER: lambda: FeedSession(peer, daemon, self._formats[JSON.name, False], caller, daemon.audit),
+            Role.READER: lambda: FeedSession(peer, daemon, self._formats[JSON.name, False], caller, daemon.audit, Computing()),
             Role.OPERATOR: lambda: OperatorSession(peer, daemon, self._configs, caller, daemon.audit),
         }[SESSION_ROLES[path]]()
         self._nursery.start_soon(partial(_serve, session))

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pytest
 from test_what_if import bases_of, made, make
 
+from ykactor.core.inspection.changes import Change, Prioritise, Raise, Search, Wait
 from ykactor.core.messages.asks import AskID
 from ykactor.core.values.ids import AllocationKey, ApplicationID, PartitionName, QueuePath
-from ykactor.sim.changes import Change, Prioritise, Raise, Wait
 from ykactor.sim.direct import DirectPartitions
 from ykactor.sim.simulator import Record, ignore, run_directly, to_ns
-from ykactor.sim.smallest import Outcome, Search
+from ykactor.sim.smallest import Outcome
 from ykactor.sim.twin import Twin
 from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario, TimedRequest

@@ -14,6 +14,19 @@ from seeds import seeds
 from test_what_if import bases_of, made, make
 
 from ykactor.actors.partition import CYCLE_BUDGET as BUDGET
+from ykactor.core.inspection.changes import (
+    AddNode,
+    Change,
+    DropTerm,
+    EndHold,
+    Free,
+    Prioritise,
+    Raise,
+    Resize,
+    Search,
+    Undrain,
+    Wait,
+)
 from ykactor.core.messages.asks import AskID
 from ykactor.core.messages.facts import Fact, Preempted
 from ykactor.core.quota.limits import Tracker
@@ -21,10 +34,9 @@ from ykactor.core.values.ids import AllocationKey, ApplicationID, PartitionName
 from ykactor.core.values.quantities import quantity_text
 from ykactor.sim import smallest
 from ykactor.sim.candidates import Situation
-from ykactor.sim.changes import AddNode, Change, DropTerm, EndHold, Free, Prioritise, Raise, Resize, Undrain, Wait
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.sim.simulator import Record, ignore, run_directly, to_ns
-from ykactor.sim.smallest import Outcome, Search
+from ykactor.sim.smallest import Outcome
 from ykactor.sim.twin import Twin
 from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario, TimedRequest

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from ykactor.actors.partition import CYCLE_BUDGET
+from ykactor.core.inspection.changes import DropTerm, Free
 from ykactor.core.values.ids import AllocationKey, ApplicationID, PartitionName
 from ykactor.sim import candidates
 from ykactor.sim.candidates import Situation
-from ykactor.sim.changes import DropTerm, Free
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.sim.simulator import Record, ignore, run_directly, to_ns
 from ykactor.wire import queuefile

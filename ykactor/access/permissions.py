@@ -337,7 +337,7 @@ _RIGHTS: dict[Role, tuple[Asked | Gate, ...]] = {
         Gate(_limit_of_sight, _asked(si.ReadConfiguration, "term turns")),
         Gate(_limit_of_sight, _asked(si.CheckHealth, "term turns")),
         _asked(si.ReadUsage, "by first_day last_day term turns", partitions=Each(_sees_partition)),
-        _asked(si.Explain, "name kind allocation_key term turns", partition_name=_sees_some_partition),
+        _asked(si.Explain, "name kind allocation_key changes preempt term turns", partition_name=_sees_some_partition),
     ),
 }
 #: The same by message and role.

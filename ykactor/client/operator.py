@@ -152,6 +152,8 @@ async def explain(
     *,
     kind: Literal["", "ask", "application", "queue", "node"] = "",
     partition: str = "",
+    changes: bool = False,
+    preempt: bool = False,
     after: si.Ack | None = None,
     **login: Unpack[LoginOptions],
 ) -> si.Explanation:
@@ -169,13 +171,25 @@ async def explain(
         ``"application"``, ``"ask"``, ``"queue"`` or ``"node"``; empty is whichever has the name.
     partition : str
         Empty is the one that has the name.
+    changes : bool
+        Of an ask also the smallest changes with which it would be placed, which takes some seconds.
+    preempt : bool
+        With `changes`: it may preempt.
 
     Raises
     ------
     Disconnected, RequestRefused
         As `read_configuration`, and if nothing has the name, or several have.
     """
-    question = si.Explain(name=name, allocation_key=allocation_key, kind=kind, partition_name=partition, **_turns(after))
+    question = si.Explain(
+        name=name,
+        allocation_key=allocation_key,
+        kind=kind,
+        partition_name=partition,
+        changes=changes,
+        preempt=preempt,
+        **_turns(after),
+    )
     return await _answer(url, question, login, si.Explanation)
 
 

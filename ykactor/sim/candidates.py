@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 
 from ykactor.core.config.access import PrincipalKind
 from ykactor.core.config.model import QueueConfig
+from ykactor.core.inspection.changes import AddNode, Amount, Change, DropTerm, EndHold, Free, Prioritise, Raise, Resize, Undrain
 from ykactor.core.messages.acts import Hold
 from ykactor.core.messages.asks import REQUIRED_NODE_TAGS, Ask, AskID, Shape, shape_of
 from ykactor.core.messages.kinds import PendingCode
@@ -27,7 +28,6 @@ from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueueP
 from ykactor.core.values.resources import QUANTITY_MAX, Resource, add_to
 from ykactor.core.values.selector import selects
 from ykactor.core.waiting.causes import PendingCauses
-from ykactor.sim.changes import AddNode, Amount, Change, DropTerm, EndHold, Free, Prioritise, Raise, Resize, Undrain
 from ykactor.sim.direct import DirectPartition
 
 #: Nodes, kinds of nodes and sets of tasks that are tried of each family.

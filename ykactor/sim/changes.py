@@ -1,4 +1,4 @@
-"""The changes that could let an ask be placed, and how each is made: by a configuration, a message or an act of an operator.
+"""Makes the changes that could let an ask be placed: each by a configuration, a message or an act of an operator.
 
 ``apply`` makes several, one after the other, with what follows from each; raises are one configuration.
 """
@@ -8,9 +8,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
-from msgspec import Struct, field, structs
+from msgspec import structs
 
 from ykactor.core.config.model import Limit, QueueConfig
+from ykactor.core.inspection.changes import (
+    AddNode,
+    Change,
+    DropTerm,
+    EndHold,
+    Free,
+    Prioritise,
+    Raise,
+    Resize,
+    Undrain,
+    Wait,
+)
 from ykactor.core.messages.acts import (
     Administration,
     CancelTask,
@@ -24,135 +36,12 @@ from ykactor.core.messages.asks import REQUIRED_NODE_TAGS, Ask, AskID, unstamped
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.submissions import ApplyConfig, ReleaseAllocations, Submission, UpdateNode
 from ykactor.core.values import selector
-from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
+from ykactor.core.values.ids import NodeID, QueuePath
 from ykactor.core.values.quantities import MAX_APPLICATIONS_TAG, MAX_TAG
 from ykactor.core.values.times import S_NS
 from ykactor.sim.direct import DirectPartition
 
 _ASKER = Operator("explain")
-
-
-class Raise(Struct, frozen=True, tag=True, rename="camel"):
-    """More of a ``max``, of the limit of a user or group, or of running applications.
-
-    Attributes:
-        whose: ``user bob`` or ``group dev``, ``*`` as the queue file names it; "" for the queue itself.
-        resource: "" for running applications.
-        before, after: base units, or running applications.
-        is_dynamic: True if the queue is not in the queue file: its quota comes with applications (QU-107).
-    """
-
-    queue_name: QueuePath
-    whose: str
-    resource: str
-    before: int
-    after: int
-    is_dynamic: bool = False
-
-    @property
-    def target(self) -> tuple[str, ...]:
-        return ("queue", self.queue_name, self.whose)
-
-
-class Resize(Struct, frozen=True, tag=True, rename="camel"):
-    """Less of one type for the ask, in base units."""
-
-    resource: str
-    before: int
-    after: int
-
-    @property
-    def target(self) -> tuple[str, ...]:
-        return ("ask",)
-
-
-class Prioritise(Struct, frozen=True, tag=True, rename="camel"):
-    """Another priority of the ask."""
-
-    before: int
-    after: int
-
-    @property
-    def target(self) -> tuple[str, ...]:
-        return ("ask",)
-
-
-class DropTerm(Struct, frozen=True, tag=True, rename="camel"):
-    """The ask is sent again without a term of its selector, or without the node that it requires.
-
-    Attributes:
-        term: as text, such as ``zone=a``; of a required node its name.
-        index: of the term in the selector; None: the required node.
-    """
-
-    term: str
-    index: int | None
-
-    @property
-    def target(self) -> tuple[str, ...]:
-        return ("ask",)
-
-
-class Free(Struct, frozen=True, tag=True, rename="camel"):
-    """The end of tasks on one node.
-
-    Attributes:
-        tasks: application and key of each.
-        lost_ns: the times that they have run, together.
-    """
-
-    node_id: NodeID = field(name="nodeID")
-    tasks: list[tuple[ApplicationID, AllocationKey]]
-    lost_ns: int
-
-    @property
-    def target(self) -> tuple[str, ...]:
-        return ("tasks", self.node_id)
-
-
-class AddNode(Struct, frozen=True, tag=True, rename="camel"):
-    """One more node, with the capacity and the attributes of one that there is."""
-
-    like: NodeID
-
-    @property
-    def target(self) -> tuple[str, ...]:
-        return ("new node", self.like)
-
-
-class Undrain(Struct, frozen=True, tag=True, rename="camel"):
-    """The end of the drain of a node."""
-
-    node_id: NodeID = field(name="nodeID")
-
-    @property
-    def target(self) -> tuple[str, ...]:
-        return ("node", self.node_id)
-
-
-class EndHold(Struct, frozen=True, tag=True, rename="camel"):
-    """The end of a hold: of the queue, or with "" of the application of the ask."""
-
-    queue_name: QueuePath
-
-    @property
-    def target(self) -> tuple[str, ...]:
-        return ("hold", self.queue_name)
-
-
-class Wait(Struct, frozen=True, tag=True, rename="camel"):
-    """Nothing, for so long."""
-
-    seconds: float
-
-    @property
-    def target(self) -> tuple[str, ...]:
-        return ("time",)
-
-
-#: A change with an amount, which may be more or less.
-Amount = Raise | Resize | Prioritise
-Change = Amount | DropTerm | Free | AddNode | Undrain | EndHold | Wait
 
 
 def apply(partition: DirectPartition, ask_id: AskID, changes: Sequence[Change], now_ns: int) -> str:

@@ -7,10 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 
+from ykactor.core.inspection.changes import (
+    AddNode,
+    Change,
+    DropTerm,
+    EndHold,
+    Found,
+    Free,
+    Prioritise,
+    Raise,
+    Resize,
+    Search,
+    Undrain,
+    Wait,
+)
 from ykactor.sim.candidates import Family, Part
-from ykactor.sim.changes import AddNode, Change, DropTerm, EndHold, Free, Prioritise, Raise, Resize, Undrain, Wait
 
 #: Results, tries of all and of one, changes that are made together, and how often an added amount is doubled.
 RESULTS_MAX, TRIES_MAX, TRIES_OF_ONE, TOGETHER_MAX, DOUBLINGS_MAX = 5, 200, 60, 4, 10
@@ -32,38 +45,6 @@ class Outcome(Struct, frozen=True):
     at_ns: int = 0
     reason: str = ""
     next_part: Part | None = None
-
-
-class Found(Struct, frozen=True, rename="camel"):
-    """Changes with which the ask is placed.
-
-    Attributes:
-        at_ns: the Unix time at which it begins to run.
-        is_least: False if even less may suffice: not all of it was tried.
-        too_little: of one change with an amount the next smaller amount, which does not suffice; None if that is no change.
-    """
-
-    changes: list[Change]
-    node_id: str = field(name="nodeID")
-    at_ns: int
-    is_least: bool = True
-    too_little: int | None = None
-
-
-class Search(Struct, frozen=True, rename="camel"):
-    """The result of a search.
-
-    Attributes:
-        found: at most ``RESULTS_MAX``, the smallest first.
-        is_ended: True if it was ended by the number of tries or the time.
-        tries: their number.
-        reason: why the ask waits with what was tried last; "" if something was found.
-    """
-
-    found: list[Found]
-    is_ended: bool
-    tries: int
-    reason: str = ""
 
 
 class EndedError(Exception):

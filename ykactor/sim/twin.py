@@ -16,6 +16,8 @@ from contextlib import suppress
 import msgspec
 
 from ykactor.actors.partition import CYCLE_BUDGET
+from ykactor.core.inspection.changes import Change, Found, Search, Wait
+from ykactor.core.inspection.explaining import Everything, Sight
 from ykactor.core.messages.asks import AskID
 from ykactor.core.messages.asks import ask_id as id_of
 from ykactor.core.messages.facts import Fact, Preempted
@@ -24,9 +26,9 @@ from ykactor.core.values.ids import NodeID
 from ykactor.core.values.times import S_NS
 from ykactor.core.waiting.causes import PendingCauses
 from ykactor.sim.candidates import Situation, families, next_part
-from ykactor.sim.changes import Change, Wait, apply
+from ykactor.sim.changes import apply
 from ykactor.sim.direct import DirectPartition
-from ykactor.sim.smallest import Attempt, EndedError, Found, Outcome, Search, search
+from ykactor.sim.smallest import Attempt, EndedError, Outcome, search
 
 #: How long a try goes on when the ask may preempt: longer than victims are waited for.
 _PREEMPTING_NS = 60 * S_NS
@@ -43,15 +45,19 @@ class Twin:
         cores: its own.
         now_ns: the Unix time, in whole microseconds.
         ask_id: the pending ask that is to be placed.
+        sight: of a reader that is limited to queues.
         may_preempt: True if the ask may preempt, which takes up to a minute.
     """
 
-    def __init__(self, cores: Cores, now_ns: int, ask_id: AskID, *, may_preempt: bool = False) -> None:
+    def __init__(
+        self, cores: Cores, now_ns: int, ask_id: AskID, sight: Sight | None = None, *, may_preempt: bool = False
+    ) -> None:
         self._preempted: set[AskID] = set()
         self.partition = DirectPartition(
             cores[0].registry.config, CYCLE_BUDGET, self._observe, now_ns=now_ns, wakes=True, cores=cores
         )
         self._ask_id, self._now_ns, self._may_preempt = ask_id, now_ns, may_preempt
+        self._sight = sight
         self.partition.intake(now_ns, [])
         self._preempted.clear()
 
@@ -80,7 +86,7 @@ class Twin:
         """Make changes, run until nothing more can be decided, and look at the ask. The twin is of no use afterwards."""
         refusal = apply(self.partition, self._ask_id, changes, self._now_ns)
         if refusal:
-            return Outcome(reason=refusal)
+            return Outcome(reason=refusal if self._sight is None else "")
         if self._may_preempt:
             self.partition.advance(self._now_ns + _PREEMPTING_NS)
         if (placed := self.placement()) is not None and (self._may_preempt or self._ask_id not in self._preempted):
@@ -88,9 +94,11 @@ class Twin:
         if placed is not None or not self.is_waiting:
             return Outcome(reason=_WOULD_PREEMPT if placed else "it has ended")
         state = self.partition.scheduler.state
-        cause = PendingCauses(state).of_ask(state.applications[self._ask_id[0]], self._ask_id[1])
+        application = state.applications[self._ask_id[0]]
+        cause = PendingCauses(state).of_ask(application, self._ask_id[1])
+        told = (self._sight or Everything()).reason(cause, application.asks[self._ask_id[1]][0].resource)
         part = next_part(Situation(self.partition, self._ask_id), self._now_ns) if explains else None
-        return Outcome(reason=f"{cause.code.value}: {cause.text}", next_part=part)
+        return Outcome(reason=": ".join(filter(None, (cause.code.value, told))), next_part=part)
 
     def wait_here(self) -> Outcome:
         """Let time go on until the ask is placed by what the partition does by itself. The twin is of no use afterwards."""
@@ -149,6 +157,7 @@ class Forks:
         reader, writer = os.pipe()
         child = os.fork()
         if not child:
+            signal.setitimer(signal.ITIMER_REAL, left_s + 1)  # if nobody is there any more to end it
             _run(work, writer)
         os.close(writer)
         try:

@@ -3,69 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from math import ceil
 from pathlib import Path
-from time import monotonic
 
 import click
-from msgspec import Struct, to_builtins
+from msgspec import UNSET, to_builtins
 from rich.cells import cell_len
 
-from ykactor.access.explanations import explanation, meanings, no_task
-from ykactor.core.inspection.explaining import explain
-from ykactor.core.inspection.explanation import AskExplanation
+from ykactor.access.explanations import meanings, no_task
+from ykactor.client import explain
+from ykactor.core.inspection.changes import (
+    AddNode,
+    Change,
+    DropTerm,
+    EndHold,
+    Found,
+    Free,
+    Prioritise,
+    Raise,
+    Resize,
+    Search,
+    Undrain,
+    Wait,
+)
 from ykactor.core.inspection.finding import Kind, Match, names_like, nearest, nothing, several
 from ykactor.core.turn.scheduler import Cores
-from ykactor.core.values.ids import AllocationKey, ApplicationID, PartitionName
+from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import finished
 from ykactor.core.values.printable import printable
 from ykactor.core.values.quantities import quantity_text
 from ykactor.core.values.times import S_NS
-from ykactor.core.values.words import some
-from ykactor.sim.changes import AddNode, Change, DropTerm, EndHold, Free, Prioritise, Raise, Resize, Undrain, Wait
-from ykactor.sim.smallest import TRIES_MAX, Found, Search
-from ykactor.sim.twin import Forks, Twin
+from ykactor.core.values.words import plural, some
+from ykactor.sim.smallest import TRIES_MAX
 from ykactor.surfaces.cli.cells import age, time_text
 from ykactor.surfaces.cli.present_state import present_state
-from ykactor.surfaces.cli.urls import Destination
+from ykactor.surfaces.cli.urls import Destination, NotPermitted
 from ykactor.surfaces.cli.views.listing import Printout
+from ykactor.surfaces.copies.changes import SEARCH_S, explained
+from ykactor.wire.si import messages as si
 
-#: How long changes are looked for.
-SEARCH_S = 5.0
 #: The width of a line that has a change and its effect.
 _WIDTH = 80
 
 
-class Tried(Struct, frozen=True):
-    """An explanation with the changes that were found; without it the ask does not wait, as ``status`` says."""
-
-    status: str
-    ask: AskExplanation | None = None
-    search: Search | None = None
-
-
-def tried(daemon: Destination, journal: Path | None, ask: str, partition: str, *, may_preempt: bool) -> Tried:
+def tried(daemon: Destination, journal: Path | None, ask: str, partition: str, *, may_preempt: bool) -> si.Explanation:
     """Explain a pending ask ``APP[/ASK]``, or ``ASK``, on a copy of the present state, and look for changes.
+
+    The copy is made here; a daemon that gives none away computes it there, as far as the caller may see it.
 
     Raises:
         ClickException: there is no such application or ask.
     """
-    fork, now_ns = present_state(daemon, journal)
+    try:
+        fork, now_ns = present_state(daemon, journal)
+    except NotPermitted:
+        name, _, key = ask.partition("/")
+        asked = partial(explain, daemon.url, name, key, kind="application" if key else "", partition=partition)
+        return daemon.run(partial(asked, changes=True, preempt=may_preempt, **daemon.login()))
     cores, match = _meant(fork(), ask, partition)
-    told = finished(explanation(match, None, cores[0], cores[1].state, now_ns))
-    if told is None:
-        raise click.ClickException(no_task(match))
-    if told.ask is None:
-        return Tried(told.status)
-    ask_id = ApplicationID(told.ask.application_id), AllocationKey(told.ask.allocation_key)
-    twin = Twin(cores, now_ns, ask_id, may_preempt=may_preempt)
-    if (placed := twin.placement()) is not None:
-        return Tried(f"task {ask_id[1]} is placed on {placed[0]} in the next cycle")
-    found = finished(explain(twin.partition.core, twin.partition.scheduler.state, ask_id, now_ns))
+    found = explained(match, cores, None, now_ns, may_preempt=may_preempt)
     if found is None:
-        return Tried(f"task {ask_id[1]} of application {ask_id[0]} has ended")
-    forks = Forks(twin, monotonic, SEARCH_S)
-    return Tried("", found, twin.smallest_changes(forks.attempt, forks.wait))
+        raise click.ClickException(no_task(match))
+    return found
 
 
 def _meant(partitions: Mapping[PartitionName, Cores], ask: str, wanted: str) -> tuple[Cores, Match]:
@@ -88,11 +88,11 @@ def _meant(partitions: Mapping[PartitionName, Cores], ask: str, wanted: str) -> 
     raise click.ClickException(nothing(name, "application", nearest(name, like)))
 
 
-def with_changes(explained: Printout, result: Tried) -> Printout:
+def with_changes(explained: Printout, answer: si.Explanation) -> Printout:
     """The explanation of an ask, and behind it the changes."""
-    if result.ask is None or result.search is None:
+    if answer.ask is None or answer.changes is UNSET:
         return explained
-    search, name = result.search, result.ask.allocation_key
+    search, name = answer.changes, answer.ask.allocation_key
     document = {**explained.document, "changes": to_builtins(search)}
     return Printout(document, explained.names, lambda is_wide: [*explained.lines(is_wide), "", *lines(search, name)])
 
@@ -106,7 +106,10 @@ def lines(search: Search, key: str) -> Iterator[str]:
     if not search.found:
         within = f" in {limit}" if search.is_ended else ""
         last = f"; the last that was tried: {search.reason}" if search.reason else ""
-        yield printable(f"No change was found that places it{within}{last}")
+        seen, others = ("", "")
+        if search.others:
+            seen, others = " that you may see", f"; {plural(search.others, 'other')} would"
+        yield printable(f"No change{seen} was found that places it{within}{others}{last}")
         return
     yield "Changes, each tried on a copy of the present state:"
     texts = [", and ".join(map(words, found.changes)) for found in search.found]
@@ -119,6 +122,8 @@ def lines(search: Search, key: str) -> Iterator[str]:
         else:
             yield first
             yield f"      {effect}"
+    if search.others:
+        yield f"And {plural(search.others, 'other')}, about what you may not see"
     if search.is_ended:
         yield f"The search was ended after {limit}: there may be others"
 
@@ -151,7 +156,7 @@ def words(change: Change) -> str:
 
 def _effect(found: Found, key: str) -> str:
     """``t1 on n3; 33 does not suffice``."""
-    where, change = f"{key} on {found.node_id}", found.changes[0]
+    where, change = f"{key} on {found.node_id}" if found.node_id else f"{key} is placed", found.changes[0]
     if isinstance(change, Wait):
         return f"{where} at {time_text(found.at_ns)}"
     if not found.is_least:

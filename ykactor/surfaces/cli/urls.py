@@ -37,6 +37,10 @@ def _url(text: str) -> str:
 DAEMON_URL = Parsed("url", _url)
 
 
+class NotPermitted(click.ClickException):  # as those of click
+    """The caller lacks a right."""
+
+
 class Destination(Struct, frozen=True):
     """A daemon. Its files are read when a command connects.
 
@@ -83,6 +87,8 @@ class Destination(Struct, frozen=True):
         """The error of a command that gets no answer; for a refused proof also which one to give, and where to get it (SE-58)."""
         from ykactor.client import RequestRefused
 
+        if isinstance(error, RequestRefused) and error.code == "NOT_PERMITTED":
+            return NotPermitted(str(error))
         is_unknown = isinstance(error, RequestRefused) and error.code == "NOT_AUTHENTICATED"
         return click.ClickException(f"{error}; {self._missing_proof()}" if is_unknown else str(error))
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct, msgpack, structs
+from msgspec import structs
 
 from ykactor.access.view import View
 from ykactor.core.messages.asks import Ask
-from ykactor.core.messages.submissions import HeldLimits, Submission
+from ykactor.core.messages.submissions import Submission
 from ykactor.core.turn.turn import Input
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.names import ANY
 from ykactor.sim.dry_run import dry_run
 from ykactor.sim.what_if import Fork
+from ykactor.surfaces.copies.questions import NewWork, Sent, Tried
 from ykactor.wire.history import decode_cause
 from ykactor.wire.rest.codec import encode
 from ykactor.wire.scenario import Scenario, TimedRequest
@@ -21,75 +22,27 @@ from ykactor.wire.scenario.endings import AskKey, ask_key
 from ykactor.wire.scenario.recording import Turn
 
 
-class Sent(Struct, frozen=True):
-    """The input of a partition.
+def answer(question: NewWork, fork: Fork) -> Tried:
+    """The outcomes of new work."""
+    run_seconds = {ask_key(*question.asks[place]): seconds for place, seconds in question.run_seconds.items()}
+    messages = [_message(each, run_seconds) for each in question.sent]
+    sight = None if question.queues is None else View(ANY, frozenset(question.queues))
+    # Whether asks reserve nodes is for partitions that a configuration adds, and there is none: bases say it themselves.
+    found = dry_run(fork, Scenario("", "", question.seconds, messages=messages), question.begin_ns, sight, reserves=True)
+    outcomes = {(each.partition_name, each.application_id, each.allocation_key): each for each in found.asks}
+    told = structs.replace(found, asks=[outcomes[ask] for ask in question.asks])
+    return Tried(found.refused, encode(told))
 
-    Attributes:
-        submissions: as ``encode_cause`` encodes those of an input, in parts.
-        limits: of the sender.
-    """
 
-    partition: PartitionName
-    submissions: list[bytes]
-    limits: HeldLimits
-
-    def decoded(self) -> Input:
-        """The whole input."""
-        return Input([each for part in self.submissions for each in _submissions(part)], self.limits)
+def _message(sent: Sent, run_seconds: dict[AskKey, float]) -> TimedRequest:
+    cause = Input([each for part in sent.submissions for each in _submissions(part)], sent.limits)
+    return TimedRequest(0, Turn(sent.partition, cause), run_seconds=dict(_run_seconds(sent.partition, cause, run_seconds)))
 
 
 def _submissions(part: bytes) -> Sequence[Submission]:
     found = decode_cause(part)
     assert isinstance(found, Input)
     return found.submissions
-
-
-class NewWork(Struct, frozen=True, tag=True):
-    """New work, of which the outcomes are asked.
-
-    Attributes:
-        begin_ns: the Unix time at which all of it is sent.
-        seconds: how long it is tried.
-        sent: the inputs of partitions, in order.
-        asks: the partition, application and key of each ask, in the order of the answer.
-        run_seconds: how long asks run, by their places in ``asks``.
-        queues: those that a limited reader sees, as of ``View``; None: all.
-    """
-
-    begin_ns: int
-    seconds: float
-    sent: list[Sent]
-    asks: list[tuple[PartitionName, str, str]]
-    run_seconds: dict[int, float]
-    queues: tuple[str, ...] | None = None
-
-    def answer(self, fork: Fork) -> bytes:
-        """``Answer``, encoded."""
-        run_seconds = {ask_key(*self.asks[place]): seconds for place, seconds in self.run_seconds.items()}
-        messages = [_message(each, run_seconds) for each in self.sent]
-        sight = None if self.queues is None else View(ANY, frozenset(self.queues))
-        # Whether asks reserve nodes is for partitions that a configuration adds, and there is none: bases say it themselves.
-        found = dry_run(fork, Scenario("", "", self.seconds, messages=messages), self.begin_ns, sight, reserves=True)
-        outcomes = {(each.partition_name, each.application_id, each.allocation_key): each for each in found.asks}
-        told = structs.replace(found, asks=[outcomes[ask] for ask in self.asks])
-        return msgpack.encode(Answer(found.refused, encode(told)))
-
-
-class Answer(Struct, frozen=True):
-    """The answer to new work.
-
-    Attributes:
-        refused: the limits of the sender that it exceeds.
-        body: the ``DryRun`` for the caller, as JSON.
-    """
-
-    refused: list[str]
-    body: bytes
-
-
-def _message(sent: Sent, run_seconds: dict[AskKey, float]) -> TimedRequest:
-    cause = sent.decoded()
-    return TimedRequest(0, Turn(sent.partition, cause), run_seconds=dict(_run_seconds(sent.partition, cause, run_seconds)))
 
 
 def _run_seconds(partition: PartitionName, cause: Input, known: dict[AskKey, float]) -> Iterator[tuple[int, float]]:

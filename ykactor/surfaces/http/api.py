@@ -9,11 +9,14 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ykactor.core.inspection.finding import nothing
+from ykactor.access.explanations import no_task
+from ykactor.core.inspection.finding import Kind, Match, nothing, several
 from ykactor.core.objects.queues import LeafCore
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
+from ykactor.surfaces.copies.explained import computed
 from ykactor.surfaces.http.app import check_sees_nodes, view_for
-from ykactor.surfaces.http.parameters import columns, days, explain_kind, group_name, queue_path, status, user_name
+from ykactor.surfaces.http.computed import computing
+from ykactor.surfaces.http.parameters import columns, days, explain_kind, flag, group_name, queue_path, status, user_name
 from ykactor.surfaces.http.published import NO_QUEUE, Key, Published, Reading
 from ykactor.surfaces.http.readings import applications, explanations, partitions, queues, usage
 from ykactor.surfaces.http.readings.look import Look
@@ -170,9 +173,28 @@ class Api:
         kind, name, key = explain_kind(request), request.path_params["id"], request.query_params.get("ask", "")
         if kind == "node":
             check_sees_nodes(request)
-        read = partial(explanations.one, name=name, kind=kind, key=key)
         wanted = request.query_params.get("partition", "")
+        if flag(request, "changes"):
+            return await self._with_changes(request, wanted, kind, name, key)
+        read = partial(explanations.one, name=name, kind=kind, key=key)
         return await self._published.answer_of_one(request, wanted, ("explain", kind, name, key), read, nothing(name, kind, []))
+
+    async def _with_changes(self, request: Request, wanted: str, kind: Kind, name: str, key: str) -> Response:
+        """The explanation of an ask with the smallest changes, which a child computes on a copy of its partition."""
+        if kind not in ("application", "ask"):
+            raise RefusedError(400, f"found kind {kind} with changes, expected application or ask")
+        matches: list[Match] = []
+        for partition in self._published.named_partitions(request, wanted):
+            read = partial(explanations.named, name=name, kind=kind)
+            matches += await self._published.ask(partition, read, view_for(request))
+        if len(matches) != 1:
+            raise RefusedError(409, several(name, matches)) if matches else RefusedError(404, nothing(name, kind, []))
+        match, may_preempt = matches[0]._replace(key=key or matches[0].key), flag(request, "preempt")
+        with computing(request) as process:
+            found = await computed(process, self._published.gateway, view_for(request), match, may_preempt=may_preempt)
+        if found is None:
+            raise RefusedError(404, no_task(match))
+        return await reply(request, Page(200, [encode(found)]))
 
     async def records(self, request: Request) -> Response:
         """``P/application/{app}/records``."""

@@ -20,14 +20,14 @@ from ykactor.core.values.times import US_NS
 from ykactor.surfaces.admission.audit import AuditLog
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.submissions import admitted, read_work
-from ykactor.surfaces.copies import child, dry_runs
-from ykactor.surfaces.copies.computing import NotComputedError
-from ykactor.surfaces.copies.dry_runs import Sent
+from ykactor.surfaces.copies import questions
+from ykactor.surfaces.copies.questions import Sent, Tried
 from ykactor.surfaces.http.app import caller_of, view_for
 from ykactor.surfaces.http.body import body_of
+from ykactor.surfaces.http.computed import computing
 from ykactor.surfaces.http.published import NO_PARTITION
 from ykactor.surfaces.http.replies import Page, error_page, reply
-from ykactor.surfaces.net.requests import RETRY, RefusedError
+from ykactor.surfaces.net.requests import RefusedError
 from ykactor.wire.history import encode_cause
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
@@ -82,15 +82,13 @@ class DryRuns:
         view = view_for(request)
         queues = None if view is None or view.queues is None else tuple(sorted(view.queues))
         try:
-            with admission.computing.claimed():
+            with computing(request) as process, process.claimed():
                 sent = await _sent(gateway, caller, admission.audit, work)
                 question = await _question(gateway, work, names, sent, queues)
-                data = await admission.computing.answer(gateway, [*names.values()], child.work, question)
-        except NotComputedError as error:
-            raise RefusedError(503, str(error), RETRY if error.is_busy else {}) from None
+                data = await process.answer(gateway, [*names.values()], question)
         except ProtocolError as error:
             return await reply(request, error_page(403 if error.code == "NOT_PERMITTED" else 400, str(error)))
-        answer = msgspec.msgpack.decode(data, type=dry_runs.Answer)
+        answer = msgspec.msgpack.decode(data, type=Tried)
         for reason in answer.refused:
             admission.audit.refused(caller, Act.SEND, ", ".join(names.values()), reason)
         return await reply(request, Page(200, [answer.body]))
@@ -168,7 +166,7 @@ async def _encoded(submissions: Sequence[Submission]) -> list[bytes]:
 
 async def _question(
     gateway: Gateway, work: NewWork, names: Mapping[str, PartitionName], sent: list[Sent], queues: tuple[str, ...] | None
-) -> dry_runs.NewWork:
+) -> questions.NewWork:
     asks = list[tuple[PartitionName, str, str]]()
     for part in in_parts(work.allocations):
         for ask in part:
@@ -177,4 +175,4 @@ async def _question(
         await pause()
     run_seconds = {place: ask.run_seconds for place, ask in enumerate(work.allocations) if ask.run_seconds is not None}
     begin_ns = -(-gateway.now_ns() // US_NS) * US_NS
-    return dry_runs.NewWork(begin_ns, work.seconds, sent, asks, run_seconds, queues)
+    return questions.NewWork(begin_ns, work.seconds, sent, asks, run_seconds, queues)

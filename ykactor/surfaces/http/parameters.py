@@ -66,6 +66,14 @@ def explain_kind(request: Request) -> Kind:
     return cast("Kind", kind)
 
 
+def flag(request: Request, name: str) -> bool:
+    """True or false of the query; false without it."""
+    text = request.query_params.get(name, "false").lower()
+    if text not in ("true", "false"):
+        raise RefusedError(400, f"{name}: found {text[:40]!r}, expected true or false")
+    return text == "true"
+
+
 def columns(request: Request) -> tuple[Column, ...]:
     """The columns by which is summed up: names with commas between them; by default the user."""
     names = request.query_params.get("by", "user").lower().split(",")

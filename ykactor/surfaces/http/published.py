@@ -71,6 +71,13 @@ class Published:
         view = view_for(request)
         return [name for name in self.gateway.partitions if view is None or view.shows_partition(name)]
 
+    def named_partitions(self, request: Request, wanted: str) -> list[PartitionName]:
+        """The wanted partition, if the caller may read it; with "" all of these."""
+        names = [name for name in self.partitions(request) if wanted.lower() in ("", name.lower())]
+        if wanted and not names:
+            raise RefusedError(404, NO_PARTITION)
+        return names
+
     def partition(self, request: Request) -> PartitionName:
         """The partition of the path."""
         name = PartitionName(request.path_params["partition"])
@@ -125,9 +132,7 @@ class Published:
 
     async def answer_of_one(self, request: Request, wanted: str, key: Key, read: Reading, missing: str) -> Response:
         """The answer of the partition in which a reading finds something: of the wanted one, with "" of all."""
-        names = [name for name in self.partitions(request) if wanted.lower() in ("", name.lower())]
-        if wanted and not names:
-            raise RefusedError(404, NO_PARTITION)
+        names = self.named_partitions(request, wanted)
         pages = {name: await self.page(request, name, key, read) for name in names}
         found = {name: page for name, page in pages.items() if page.status == 200}
         if len(found) > 1:

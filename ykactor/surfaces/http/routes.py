@@ -97,7 +97,7 @@ def _of_partitions(api: Api) -> list[Route]:
             api.explain,
             "Why an ask waits, what waits in a queue, or what could run on a node",
             si.Explanation,
-            {"kind": Kind, "ask": str, "partition": str},
+            {"kind": Kind, "ask": str, "partition": str, "changes": bool, "preempt": bool},
             refusals=(404, 409),
         ),
         Route("/ws/v1/scheduler/node-utilizations", api.node_utilizations, "Nodes by use", list[NodeUtilizations]),

@@ -270,6 +270,7 @@ export interface Configuration {
     type: "Configuration";
     config: string;
     checksum: string;
+    unconfirmed?: UnconfirmedStatus;
 }
 
 export interface Health {
@@ -308,6 +309,7 @@ export interface Explanation {
     ask?: AskExplanation | null;
     queue?: QueueExplanation | null;
     node?: NodeExplanation | null;
+    changes?: Search;
 }
 
 export interface AskExplanation {
@@ -403,6 +405,78 @@ export interface FittingStatus {
     resource: Record<string, number>;
     code: string;
     reason: string;
+}
+
+export interface Search {
+    found: Found[];
+    isEnded: boolean;
+    tries: number;
+    reason: string;
+    others: number;
+}
+
+export interface Found {
+    changes: (Raise | Resize | Prioritise | DropTerm | Free | AddNode | Undrain | EndHold | Wait)[];
+    nodeID: string;
+    atNs: number;
+    isLeast: boolean;
+    tooLittle: number | null;
+}
+
+export interface Raise {
+    type: "Raise";
+    queueName: string;
+    whose: string;
+    resource: string;
+    before: number;
+    after: number;
+    isDynamic: boolean;
+}
+
+export interface Resize {
+    type: "Resize";
+    resource: string;
+    before: number;
+    after: number;
+}
+
+export interface Prioritise {
+    type: "Prioritise";
+    before: number;
+    after: number;
+}
+
+export interface DropTerm {
+    type: "DropTerm";
+    term: string;
+    index: number | null;
+}
+
+export interface Free {
+    type: "Free";
+    nodeID: string;
+    tasks: [string, string][];
+    lostNs: number;
+}
+
+export interface AddNode {
+    type: "AddNode";
+    like: string;
+}
+
+export interface Undrain {
+    type: "Undrain";
+    nodeID: string;
+}
+
+export interface EndHold {
+    type: "EndHold";
+    queueName: string;
+}
+
+export interface Wait {
+    type: "Wait";
+    seconds: number;
 }
 
 export interface ErrorResponse {

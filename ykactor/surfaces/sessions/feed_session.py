@@ -22,6 +22,7 @@ from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.inspection.process_status import StandbysStatus, UnconfirmedStatus
 from ykactor.surfaces.admission.audit import AuditLog
 from ykactor.surfaces.admission.caller import Caller
+from ykactor.surfaces.copies.computing import Computing
 from ykactor.surfaces.net.frames import PART_BYTES, Frames, FrameStore
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.peer import Peer, error_response, journal_status
@@ -69,13 +70,17 @@ class FeedSession:
 
     Args:
         form: the same for all sessions with this encoding (``event_formats``).
+        computing: of answers from copies of partitions.
     """
 
-    def __init__(self, peer: Peer, gateway: ReadGateway, form: Format, caller: Caller, audit: AuditLog) -> None:
+    def __init__(
+        self, peer: Peer, gateway: ReadGateway, form: Format, caller: Caller, audit: AuditLog, computing: Computing
+    ) -> None:
         self.peer = peer
         self._caller = caller
         self._audit = audit
         self._format = form
+        self._computing = computing
         self._gateway = gateway
         self._feed = gateway.feed
         self._requests_in, self._requests = trio.open_memory_channel[si.FeedRequest | ProtocolError](1)
@@ -210,7 +215,7 @@ class FeedSession:
                 answer = si.Health(healthy=is_healthy, checks=shown, resource_manager=self._resource_manager())
                 return structs.replace(answer, standbys=self._standbys())
             case si.Explain():
-                return await explained(self._gateway, self._view, request)
+                return await explained(self._gateway, self._view, request, self._computing)
         return await read_usage(self._gateway, self._view, request, self.peer.encoding.encode)
 
     async def _subscribe(self, request: si.Subscribe) -> Subscription | None:

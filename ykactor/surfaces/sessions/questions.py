@@ -22,6 +22,8 @@ from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import Steps, in_parts
 from ykactor.core.values.times import DAY_NS
+from ykactor.surfaces.copies.computing import Computing, NotComputedError
+from ykactor.surfaces.copies.explained import computed
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.protocol_error import ProtocolError
 
@@ -134,11 +136,11 @@ def _row(columns: list[Column], values: tuple[str | int, ...], account: Account)
 # ---- why something waits
 
 
-async def explained(gateway: ReadGateway, view: View | None, request: si.Explain) -> si.Explanation:
+async def explained(gateway: ReadGateway, view: View | None, request: si.Explain, computing: Computing) -> si.Explanation:
     """The answer, of what ``view`` shows.
 
     Raises:
-        ProtocolError: nothing has this name, several things have it, or a partition does not answer.
+        ProtocolError: nothing has this name, several things have it, a partition does not answer, or no process for changes does.
     """
     partitions = _partitions_named(gateway, view, request.partition_name)
     kind = request.kind or ("application" if request.allocation_key else None)
@@ -149,10 +151,24 @@ async def explained(gateway: ReadGateway, view: View | None, request: si.Explain
         why = several(request.name, found) if found else await _nothing(gateway, view, request.name, kind, partitions)
         raise ProtocolError("AMBIGUOUS_NAME" if found else "UNKNOWN_NAME", why, "name")
     match = found[0]._replace(key=request.allocation_key) if request.allocation_key else found[0]
-    answer: si.Explanation | None = await _found(gateway, match.partition, partial(_explanation, match, view))
+    if request.changes:
+        answer = await _with_changes(gateway, view, match, computing, may_preempt=request.preempt)
+    else:
+        answer = await _found(gateway, match.partition, partial(_explanation, match, view))
     if answer is None:
         raise ProtocolError("UNKNOWN_NAME", no_task(match) if match.key else nothing(request.name, kind, []), "name")
     return answer
+
+
+async def _with_changes(
+    gateway: ReadGateway, view: View | None, match: Match, computing: Computing, *, may_preempt: bool
+) -> si.Explanation | None:
+    if match.kind not in ("application", "ask"):
+        raise ProtocolError("UNKNOWN_NAME", f"{match.name} is no application and no ask, of which changes need one", "name")
+    try:
+        return await computed(computing, gateway, view, match, may_preempt=may_preempt)
+    except NotComputedError as error:
+        raise ProtocolError(error.code, str(error)) from None
 
 
 def _partitions_named(gateway: ReadGateway, view: View | None, wanted: str) -> list[PartitionName]:

@@ -255,7 +255,8 @@ class _Server:
                 return self.acting.session(head.path, peer, caller)
             frames.limit_buffer()
             compresses = any(extension.enabled() for extension in extensions)
-            return FeedSession(peer, self._gateway, self._formats[peer.encoding.name, compresses], caller, self._audit)
+            form, computing = self._formats[peer.encoding.name, compresses], self._admission.computing
+            return FeedSession(peer, self._gateway, form, caller, self._audit, computing)
         return None
 
     def _caller(self, head: RequestHead, accepted: AcceptedConnection) -> Caller:

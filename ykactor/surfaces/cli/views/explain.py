@@ -49,7 +49,8 @@ def command(
     and SINCE is for how long asks like it have been found short there. Levels without a limit are left out. Then the nodes by
     what keeps them from taking it, what comes before it and why, and for how long it has waited for what.
 
-    With --changes copies of the present state are made here, and nothing of the daemon changes; it needs the role replica.
+    With --changes copies of the present state are made, and nothing of the daemon changes. With the role replica that is done
+    here; for others a child of the daemon does it, one at a time, and changes about what they may not see are counted.
     """
     if changes:
         if kind not in (None, "application", "ask"):
@@ -72,9 +73,8 @@ def _show_changes(ask: str, partition: str, journal: Path | None, showing: Showi
         raise click.UsageError("found --watch with --changes, expected one of them")
     if journal is not None:
         check_asks_nobody("--on")
-    result = tried(showing.daemon, journal, ask, partition, may_preempt=preempt)
-    answer = si.Explanation(status=result.status, ask=result.ask)
-    show(with_changes(explained(answer), result), showing.output)
+    answer = tried(showing.daemon, journal, ask, partition, may_preempt=preempt)
+    show(with_changes(explained(answer), answer), showing.output)
 
 
 def explained(answer: si.Explanation) -> Printout:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from ykactor.access.explanations import explanation, meanings
-from ykactor.core.inspection.finding import Kind, several
+from ykactor.core.inspection.finding import Kind, Match, several
 from ykactor.core.values.parts import Steps
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.wire.rest.codec import encode_part
 from ykactor.wire.si import messages as si
+
+
+def named(look: Look, name: str, kind: Kind) -> Steps[list[Match]]:
+    """All that a name means."""
+    return meanings(name, kind, look.view, look.core, look.state)
 
 
 def one(look: Look, name: str, kind: Kind, key: str) -> Steps[bytes | None]:

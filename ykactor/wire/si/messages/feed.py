@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
+from ykactor.core.inspection.changes import Search
 from ykactor.core.inspection.explanation import AskExplanation, NodeExplanation, QueueExplanation
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.inspection.process_status import StandbysStatus, UnconfirmedStatus
@@ -142,12 +143,16 @@ class Explain(_Reading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         kind: "" for whichever has this name.
         allocation_key: the ask of the application ``name``; "" for the one that comes first.
         partition_name: "" for all.
+        changes: of an ask also the smallest changes with which it would be placed, which takes some seconds (AP-155).
+        preempt: with ``changes``: it may preempt.
     """
 
     name: str
     kind: Literal["", "ask", "application", "queue", "node"] = ""
     allocation_key: str = ""
     partition_name: str = ""
+    changes: bool = False
+    preempt: bool = False
 
 
 #: The messages of a follower. Only a subscription goes on: the others have one answer, beside the subscription.
@@ -268,12 +273,14 @@ class Explanation(Message, frozen=True, kw_only=True):
 
     Attributes:
         status: what is known of an ask or application that does not wait; "" otherwise.
+        changes: those of the ask; left out if they were not asked for.
     """
 
     status: str = ""
     ask: AskExplanation | None = None
     queue: QueueExplanation | None = None
     node: NodeExplanation | None = None
+    changes: Search | UnsetType = UNSET
 
 
 class Usage(Message, frozen=True, kw_only=True):
