@@ -5,8 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Four processes, because many tests wait; a file stays in one of them, because its tests share what they compute.
 LOCKED := requirements/locked.txt
+RUNTIME := requirements/runtime.txt
 LOWEST := requirements/lowest.txt
-COMPILE := $(BIN)/uv pip compile --quiet --universal --extra dev --custom-compile-command 'make lock'
+COMPILE := $(BIN)/uv pip compile --quiet --universal --custom-compile-command 'make lock'
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 # Pytest compiles the tests anew, with its assertions, where it finds no bytecode of them: once, not in four processes at a time.
 COMPILED := .pytest_cache/.compiled
@@ -23,17 +25,27 @@ PYTHON_VERSION = import sys; found = sys.version_info[:2]; \
 $(VENV)/.ready: pyproject.toml $(LOCKED)
 	@$(PYTHON) -c '$(PYTHON_VERSION)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --requirement $(LOCKED)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	touch $@
+	$(INSTALL) --requirement $(LOCKED)
+	$(INSTALL) --no-deps --no-build-isolation --editable .
+	touch $@ $(VENV)/.runs
 
-# Renews both lists of versions: the newest ones, and the lowest ones that pyproject.toml allows.
+# The same without what only tests need; .ready has all of it.
+$(VENV)/.runs: pyproject.toml $(RUNTIME)
+	@$(PYTHON) -c '$(PYTHON_VERSION)'
+	@echo "Installing ykactor and its libraries into $(VENV)."
+	@$(PYTHON) -m venv $(VENV)
+	@$(INSTALL) --requirement $(RUNTIME)
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# Renews all lists of versions: the newest ones, those of them without which nothing runs, and the lowest ones that pyproject.toml allows.
 lock: $(VENV)/.ready
-	$(COMPILE) --upgrade --generate-hashes --output-file $(LOCKED) pyproject.toml
-	$(COMPILE) --upgrade --resolution lowest-direct --output-file $(LOWEST) pyproject.toml
+	$(COMPILE) --upgrade --generate-hashes --extra dev --output-file $(LOCKED) pyproject.toml
+	$(COMPILE) --upgrade --generate-hashes --group build --constraint $(LOCKED) --output-file $(RUNTIME) pyproject.toml
+	$(COMPILE) --upgrade --resolution lowest-direct --extra dev --output-file $(LOWEST) pyproject.toml
 
 # ADDRESS=HOST:PORT and HTTP=HOST:PORT are where the daemon of the demonstration listens. The shell waits for its end after Ctrl-C, which is no error.
-run: $(VENV)/.ready
+run: $(VENV)/.runs
 	@trap : INT; $(BIN)/ykactor demo --state-dir state$(if $(ADDRESS), --ws $(ADDRESS))$(if $(HTTP), --http $(HTTP)) || [ $$? -eq 130 ]
 
 lint: style types

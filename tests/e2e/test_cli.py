@@ -333,7 +333,7 @@ def test_ctrl_c_ends_make_run_without_an_error(tmp_path, code, error):
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\ntrap 'echo summary; exit {code}' INT\necho up\nwhile :; do sleep 0.05; done\n")
     program.chmod(0o755)
-    command = ["make", f"VENV={tmp_path}", f"--old-file={tmp_path}/.ready", "run"]
+    command = ["make", f"VENV={tmp_path}", f"--old-file={tmp_path}/.runs", "run"]
     # A session of its own: Ctrl-C is for all processes of the terminal.
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     plain = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}  # this may run in a make

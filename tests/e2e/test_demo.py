@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from ykactor.local.model import State, Task
 from ykactor.local.processes import Processes
 from ykactor.local.store import Store
 from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.demo import COLUMNS, command_lines
 from ykactor.wire.si import messages as si
 
 README = Path(__file__).parents[2] / "README.md"
@@ -83,20 +85,46 @@ async def test_the_tour(tmp_path: Path) -> None:
     await processes.wait(task)
     assert left_over(local) == []
     assert states == [{State.CANCELLED: 1}, {State.COMPLETED: 6}, {State.COMPLETED: 1}, {State.COMPLETED: 1}]
-    assert re.search(r" Its page is http://127\.0\.0\.1:\d+/\.$", tour.printed, re.MULTILINE)
+    assert re.search(r" Its page is\shttp://127\.0\.0\.1:\d+/\.\s", tour.printed)
     assert re.search(r"^  export YKACTOR_LOCAL_DIR=\S+/local YKACTOR_URL=ws://127\.0\.0\.1:\d+$", tour.printed, re.MULTILINE)
     assert re.search(r"^ +\d +Pending +1 .* attempt 1: ", tour.printed, re.MULTILINE)
     readme = README.read_text().partition("## A first session\n")[2].partition("\n## ")[0]
     tables, shown = columns(tour.printed), columns(readme)
-    assert len(tables) == 5
+    assert len(tables) == 6
     assert [table for table in tables if table not in shown] == []
-    sentences = re.findall(r"^[A-Z][^:/\n]*\.$", tour.printed, re.MULTILINE)
-    assert len(sentences) == 7
-    assert [sentence for sentence in sentences if sentence not in readme] == []
+    scenes = re.findall(r"^\d/6  .*$", tour.printed, re.MULTILINE)
+    assert len(scenes) == 6
+    assert [scene for scene in scenes if scene not in readme] == []
+    assert [
+        line for line in tour.printed.splitlines() if len(line) > 100 and str(tmp_path) not in line and "audited" not in line
+    ] == []
+    assert [line for line in readme.splitlines() if len(line) > 100] == []
     assert re.search(r"^\d\d:\d\d:\d\d warning +audited .*job-99", tour.printed, re.MULTILINE)  # a line for people, not JSON
     assert "\n{" not in tour.printed
     assert "Error" not in tour.printed
     assert "Traceback" not in tour.printed
+
+
+def test_a_command_takes_as_many_lines_as_it_needs() -> None:
+    """A shell reads the lines as the words; an option stays with its value."""
+    words = [
+        "run",
+        "--detach",
+        "--name",
+        "a b",
+        "--memory",
+        "16Mi",
+        *["--retries", "1"] * 9,
+        "--",
+        "sh",
+        "-c",
+        "echo 'x'; sleep 3",
+    ]
+    lines = list(command_lines("$ ykactor", words))
+    assert len(lines) == 3
+    assert max(map(len, lines)) <= COLUMNS
+    assert shlex.split("".join(line.removesuffix("\\") for line in lines)) == ["$", "ykactor", *words]
+    assert [line for line in lines if line.endswith(("--retries \\", "--memory \\"))] == []
 
 
 async def refused_act(tour: Demo) -> None:

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
-LOCKED, LOWEST = ROOT / "requirements" / "locked.txt", ROOT / "requirements" / "lowest.txt"
+LOCKED, RUNTIME, LOWEST = (ROOT / "requirements" / f"{name}.txt" for name in ("locked", "runtime", "lowest"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DIRECT = [Requirement(text) for text in (*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"])]
 
@@ -39,6 +39,19 @@ def test_each_package_of_the_lock_file_has_hashes() -> None:
     assert all("--hash=sha256:" in package for package in packages)
 
 
+def test_what_runs_is_a_part_of_what_is_locked() -> None:
+    """``make run`` installs no test tools, and each of its packages is the one of the lock file, hashes included."""
+    runs, locked = pins(RUNTIME), pins(LOCKED)
+    assert runs.items() <= locked.items()
+    assert {canonicalize_name(Requirement(text).name) for text in PROJECT["dependencies"]} | {"hatchling"} <= set(runs)
+    assert not {"pytest", "mypy", "ruff", "hypothesis"} & set(runs)
+    hashes = set(re.findall("--hash=sha256:[0-9a-f]{64}", RUNTIME.read_text()))
+    assert hashes <= set(re.findall("--hash=sha256:[0-9a-f]{64}", LOCKED.read_text()))
+    first, second = [command for command in commands("$(VENV)/.runs") if "$(INSTALL)" in command]
+    assert first.endswith("--requirement $(RUNTIME)")
+    assert second.endswith("--no-deps --no-build-isolation --editable .")
+
+
 def commands(target: str) -> Iterator[str]:
     """The commands of a target of the Makefile."""
     (text,) = re.findall(rf"^{re.escape(target)}:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
@@ -48,7 +61,7 @@ def commands(target: str) -> Iterator[str]:
 def test_ci_installs_what_is_locked() -> None:
     """CI calls make test, and all that make installs for it, and to build this package, comes from the lock file."""
     assert (ROOT / ".ci" / "run").read_text().splitlines()[-1] == "exec make test"
-    first, second = [command for command in commands("$(VENV)/.ready") if "pip install" in command]
+    first, second = [command for command in commands("$(VENV)/.ready") if "$(INSTALL)" in command]
     assert first.endswith("--requirement $(LOCKED)")
     assert second.endswith("--no-deps --no-build-isolation --editable .")
     assert "hatchling" in pins(LOCKED)

@@ -10,7 +10,8 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ import trio
 from ykactor.actors.clock import system_ns
 from ykactor.client import Disconnected, RequestRefused
 from ykactor.client.login import LoginOptions
+from ykactor.core.values.printable import printable
 from ykactor.journal.errors import JournalError
 from ykactor.local import control
 from ykactor.local.exclusive import InUse
@@ -40,7 +42,7 @@ from ykactor.surfaces.cli.serve import (
     running,
 )
 from ykactor.surfaces.cli.state_options import Keeping, StateDirectory, obstacle
-from ykactor.surfaces.cli.terminal import say, say_lines
+from ykactor.surfaces.cli.terminal import say, say_lines, write
 from ykactor.surfaces.cli.urls import DEFAULT_URL
 from ykactor.surfaces.cli.views.showing import take_snapshot
 from ykactor.surfaces.daemon import daemon as server
@@ -75,6 +77,9 @@ partitions:
               guaranteed: {vcore: "1"}
               max: {vcore: "2"}
 """
+#: The longest line of the tour, and how many scenes it has.
+COLUMNS = 100
+SCENES = 6
 _PAUSE_S = 0.1
 #: Each task asks for this, beside a core.
 _MEMORY = "16Mi"
@@ -98,13 +103,16 @@ class Tour:
         #: The environment that tells commands where jobs and daemon are; nothing else of their options comes from ours.
         self._places = {"YKACTOR_LOCAL_DIR": str(local.directory)} | ({} if url == DEFAULT_URL else {"YKACTOR_URL": url})
         others = {name: value for name, value in os.environ.items() if not name.startswith("YKACTOR_")}
-        self._environ = others | self._places
+        self._environ = others | self._places | {"COLUMNS": str(COLUMNS)}
+        self._scene = 0
 
     async def run(self) -> None:
         """All scenes; returns when all jobs have ended."""
         self._introduce()
         await self._node_is_there()
-        _say("root.batch may use 3 cores at most: its quota. root.research and root.urgent may use 2, and have 1 guaranteed.")
+        self._begin(
+            "root.batch may use 3 cores at most: its quota. root.research and root.urgent may use 2, and have 1 guaranteed."
+        )
         began_at = trio.current_time()
         await self._call("queues")
         self._task_s = TASK_S + round(_COMMANDS * (trio.current_time() - began_at))
@@ -120,11 +128,12 @@ class Tour:
     def _introduce(self) -> None:
         page = f" Its page is {self._page}/." if self._page else ""
         exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in self._places.items())
+        _say(
+            f"A daemon listens on {self._url}.{page} This machine is its only node. Jobs come into three queues, and run on it "
+            "as processes; that takes half a minute. They only sleep and print, so the node offers "
+            f"{CORES} cores, however many the machine has. Here {self._local.isolation.description}."
+        )
         say_lines(
-            f"A daemon listens on {self._url}.{page}\n"
-            "This machine is its only node. Jobs come into three queues, and run on it as processes; that takes half a minute.\n"
-            f"They only sleep and print, so the node offers {CORES} cores, however many the machine has.\n"
-            f"Here {self._local.isolation.description}.\n\n"
             'Lines that begin with "$" are commands. You can call them, and others, from another terminal:\n'
             f"  export {exports}\n"
             f"  {self._program} top\n"
@@ -132,29 +141,31 @@ class Tour:
         )
 
     async def _quota(self) -> str:
-        _say("A report of six tasks comes into root.batch. Three of them run, and three wait for the quota of the queue.")
+        self._begin("A report of six tasks comes into root.batch. Three of them run, and three wait for the quota of the queue.")
         report = await self._submit("report", "root.batch", "--array", "1-6", "--retries", "1")
         await self._until(report, lambda job: job.job.states.get(State.RUNNING) == 3)
         await self._call("asks")
         return report
 
     async def _all_cores(self) -> str:
-        _say("A training comes into root.research, and gets the last core.")
+        self._begin("A training comes into root.research, and gets the last core.")
         training = await self._submit("training", "root.research")
         await self._until(training, _runs)
         await self._call("nodes")
         return training
 
     async def _preemption(self, report: str) -> str:
-        _say(
-            "An alert comes into root.urgent. No core is free, but one is guaranteed to this queue. When the alert has waited\n"
+        self._begin(
+            "An alert comes into root.urgent. No core is free, but one is guaranteed to this queue. When the alert has waited "
             "for preemption.delay (3 s), it preempts a task of root.batch, which has no guarantee: that task gets SIGTERM."
         )
         alert = await self._submit("alert", "root.urgent")
         await self._call("asks")
         await self._until(alert, _runs)
         preempted = next((task.index for task in (await self._job(report)).tasks if task.attempt), 1)
-        _say("The alert runs. The task that has made room is started again when there is room, because its job has --retries 1.")
+        self._begin(
+            "The alert runs. The task that has made room is started again when there is room, because its job has --retries 1."
+        )
         await self._call("jobs", report)
         await self._call("logs", f"{report}.{preempted}")
         _say("What waits runs as soon as others end.")
@@ -162,18 +173,23 @@ class Tour:
 
     async def _end(self, alert: str) -> None:
         await self._call("jobs", "--limit", "3")
-        _say("All have ended. This has happened to the alert:")
-        await self._call("story", alert)
-        _say(
+        self._begin("All have ended. This has happened to the alert.")
+        await self._call("events", "--app", alert)
+        say_lines(
             "The daemon runs until Ctrl-C. In the other terminal you can run something yourself:\n"
-            f"  {self._program} run --queue root.research -- echo hello"
+            f"  {self._program} run --queue root.research -- echo hello\n"
         )
+
+    def _begin(self, sentence: str) -> None:
+        """Begin a scene, with its number."""
+        self._scene += 1
+        _say(f"{self._scene}/{SCENES}  {sentence}")
 
     # ---- commands and jobs
 
     async def _call(self, *words: str) -> str:
-        """Print a command, and what it prints, which is returned."""
-        say(f"$ {self._program} {shlex.join(words)}")
+        """Print a command, bold on a terminal, and what it prints, which is returned."""
+        write(click.style(line, bold=True) for line in command_lines(f"$ {self._program}", words))
         done = await trio.run_process(
             [sys.executable, "-m", "ykactor", *words],
             capture_stdout=True,
@@ -215,7 +231,23 @@ class Tour:
 
 
 def _say(sentence: str) -> None:
-    say_lines(f"{sentence}\n")
+    """Print a sentence in lines of the tour."""
+    say_lines(textwrap.fill(sentence, COLUMNS, break_long_words=False, break_on_hyphens=False) + "\n")
+
+
+def command_lines(program: str, words: Sequence[str]) -> Iterator[str]:
+    """A command as it is typed, on several lines if it is longer than one of the tour."""
+    line = program
+    quoted = [shlex.quote(printable(word)) for word in words]
+    while quoted:
+        is_option = quoted[0].startswith("--") and len(quoted) > 1 and not quoted[1].startswith("-")
+        word = " ".join(quoted[: 1 + is_option])  # an option stays with its value
+        del quoted[: 1 + is_option]
+        if len(line) + len(word) > COLUMNS - len(" \\"):
+            yield f"{line} \\"
+            line = "   "
+        line += f" {word}"
+    yield line
 
 
 def _runs(job: control.ShownJob) -> bool:

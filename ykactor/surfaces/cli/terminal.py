@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -30,8 +31,8 @@ def is_terminal() -> bool:
 
 
 def terminal_width() -> int | None:
-    """The characters of a line, if standard output is a terminal."""
-    return shutil.get_terminal_size().columns if is_terminal() else None
+    """The characters of a line: of the terminal, or what the variable COLUMNS says also where there is none."""
+    return shutil.get_terminal_size().columns if is_terminal() or os.environ.get("COLUMNS") else None
 
 
 def say(line: str, *, err: bool = False) -> None:
