@@ -29,9 +29,17 @@ partitions:
             resources: {max: {vcore: 6}}
             queues: [{name: a}, {name: b, resources: {max: {vcore: 2}}}]
 """
+#: Goes to a view by its link.
+LINK = "document.querySelector('#views [data-view={}]')"
 ROWS = "[...document.querySelectorAll('#{} .rows .row:not([hidden])')]"
 #: The texts of the cells of all rows of a grid that exist, in their order.
 CELLS = ROWS + ".sort((a, b) => a.ariaRowIndex - b.ariaRowIndex).map(row => [...row.children].map(cell => cell.innerText.trim()))"
+
+
+#: Stands for any text of a cell.
+ANY = "*"
+_IS_LIKE = """found.length === wanted.length && wanted.every((row, at) => row.length === found[at].length
+    && row.every((text, number) => text === "*" || text === found[at][number]))"""
 
 
 class World(NamedTuple):
@@ -54,10 +62,11 @@ class World(NamedTuple):
         cells: list[list[str]] = await self.page.run(CELLS.format(panel))
         return cells
 
-    async def shows(self, panel: str, rows: list[list[str]]) -> None:
-        """Wait until the grid of a panel has these texts."""
-        wanted = json.dumps(rows, separators=(",", ":"), ensure_ascii=False)
-        await self.page.until(f"JSON.stringify({CELLS.format(panel)}) === {json.dumps(wanted)}")
+    async def shows(self, panel: str, rows: list[list[str]]) -> list[list[str]]:
+        """Wait until the grid of a panel has these texts, ``ANY`` for any; return them."""
+        script = f"(wanted => {{ const found = {CELLS.format(panel)}; return {_IS_LIKE} && found; }})({json.dumps(rows)})"
+        found: list[list[str]] = await self.page.until(script)
+        return found
 
 
 @asynccontextmanager

@@ -1,13 +1,14 @@
 """The contents of the page, in a real browser beside a daemon as it ships, compared with the REST API."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from chromium import Page
 from daemon import application, asks, next_allocated, node
 from msgspec import structs
-from pages import CELLS, ROWS, shown, some_work
+from pages import ANY, CELLS, LINK, ROWS, shown, some_work
 
 from ykactor.client import operate
 from ykactor.wire.si import messages as si
@@ -64,13 +65,18 @@ async def test_events_change_what_is_shown(page: Page, file: Path) -> None:
 
 
 async def test_why_asks_wait(page: Page, file: Path) -> None:
-    """Each group of asks with its priority at root, and its reason in present numbers."""
-    async with shown(page, file, "asks") as world:
+    """Asks are folded by reason and place; below a reason each application has its own, in present numbers."""
+    async with shown(page, file, "waiting") as world:
         await some_work(world.rm)
-        await page.until(f"{CELLS.format('asks')}.length === 1")
-        ((count, name, queue, wants, priority, _, why),) = await world.cells("asks")
-        assert (count, name, queue, wants, priority) == ("1", "app-1", "root.test.b", "vcore 1", "3")
-        assert why == "wants 1, has 0 of 2 vcore in queue root.test.b"
+        await world.rm.request(application("app-2", "root.test.b"))
+        await world.rm.request(asks("u1", "u2", of="app-2"))
+        await world.shows("waiting", [["▸Maximum of a queue root.test.b · vcore 2 of 2", "3", "2", "3", ANY]])
+        await page.click(ROWS.format("waiting") + "[0]")
+        why = "wants 1, has 0 of 2 vcore in queue root.test.b"
+        (_, first, second) = await world.shows("waiting", [[ANY] * 5, [ANY, "1", "", "1", ANY], [ANY, "2", "", "2", ANY]])
+        assert {first[0], second[0]} == {f"app-1 {why}", f"app-2 {why}"}
+        await page.run("location.hash = '#waiting?reason=LIMIT'")
+        await page.until("document.querySelector('#waiting .empty').innerText === 'No ask that waits is like this.'")
 
 
 async def test_names_are_text(page: Page, file: Path) -> None:
@@ -83,11 +89,11 @@ async def test_names_are_text(page: Page, file: Path) -> None:
         await world.rm.request(node(evil, vcore=1000))
         await page.until(f"{CELLS.format('applications')}.length === 3")
         assert {row[0] for row in await world.cells("applications")} == {evil, "__proto__", "constructor"}
-        for panel in ("queues", "asks", "nodes", "preemptions", "waits", "events"):
-            await page.click(f"document.getElementById('tab-{panel}')")
+        for view in ("overview", "queues", "waiting", "nodes", "users", "preemptions", "configuration", "events"):
+            await page.click(LINK.format(view))
         await page.until(f"{CELLS.format('events')}.some(row => row[3].startsWith('<img'))")
         assert await page.run("document.images.length + document.querySelectorAll('[onerror]').length") == 0
-        assert await page.run("document.title") == "ykactor"
+        assert await page.run("document.title") == "Events - ykactor"
 
 
 async def test_applications_are_found(page: Page, file: Path) -> None:
@@ -104,7 +110,9 @@ async def test_applications_are_found(page: Page, file: Path) -> None:
         (answered,) = await world.read("partition/default/queue/root.test.b/applications")
         fields = ("applicationID", "applicationState", "queueName", "user")
         assert [name, state, queue, user] == [answered[field] for field in fields]
-        assert (int(tasks), int(waiting), uses) == (len(answered["allocations"]), len(answered["requests"]), "vcore 2")
+        running, wait = len(answered["allocations"]), len(answered["requests"])
+        assert (tasks, waiting, uses) == (f"{running} of {running + wait}", str(wait), "2")
+        assert await page.run("location.hash") == "#applications?find=TEST.B"
         await page.click(ROWS.format("applications") + "[0]")
         told = await page.run("document.getElementById('details').innerText")
         assert "application app-1" in told
@@ -132,13 +140,18 @@ async def test_an_application_says_how_its_tasks_have_ended(page: Page, file: Pa
         assert after.partition(" ago, ")[2].startswith("ran 2s, used up to memory 1Mi")
 
 
-async def test_nodes_are_a_map(page: Page, file: Path) -> None:
-    """A cell for each node; a click on one shows it as the REST API has it."""
+NODE = "document.getElementById('heat').ariaLabel.split('.')[0]"
+SUMMARY = "document.getElementById('nodes-summary').innerText"
+
+
+async def test_nodes_are_a_map_and_a_list(page: Page, file: Path) -> None:
+    """A cell for each node, which a click shows as the REST API has it; as a list they are in groups by an attribute."""
     async with shown(page, file, "nodes") as world:
         await some_work(world.rm)
-        await page.until("document.getElementById('nodes-summary').innerText === '2 nodes, on average 25 % used, 0 draining'")
-        await page.click("document.querySelector('#heat canvas')", x=0.06, y=0.5)
-        await page.until("document.getElementById('nodes-name').innerText === 'n2: 25 % used'")
+        await page.until(f"{SUMMARY} === '2 nodes, 25 % in use on average, 0 drained'")
+        await page.click("document.querySelector('#heat canvas')", x=0.19)
+        await page.until(f"{NODE} === 'Node n2: 25 % in use'")
+        assert await page.run("location.hash") == "#nodes?show=node%3An2"
         told = await page.until("document.getElementById('details').innerText")
         answered = await world.read("partition/default/node/n2")
         used = answered["allocated"].get("vcore", 0) // 1000
@@ -146,10 +159,17 @@ async def test_nodes_are_a_map(page: Page, file: Path) -> None:
         assert f"{used * 25} %: {f'vcore {used}' if used else '0'}" in told
         assert all(task["allocationKey"] in told for task in answered["allocations"] or ())
         await page.run("document.getElementById('heat').focus()")
-        await world.rm.request(node("n0"))
-        await page.until("document.getElementById('nodes-summary').innerText.startsWith('3 nodes')")
+        added = node("n0").nodes[0]
+        zones = [structs.replace(added, node_id=f"n1{number}", attributes={"zone": "east"}) for number in (0, 1)]
+        await world.rm.request(si.NodeRequest(nodes=[added, *zones]))
+        await page.until(f"{SUMMARY}.startsWith('5 nodes')")
         await page.press("ArrowLeft", "Enter")
-        assert "node n1" in await page.run("document.getElementById('details').innerText")
+        await page.until("document.getElementById('details').innerText.startsWith('node n1')")
+        await page.run("location.hash = '#nodes?as=list&by=zone&sort=-node'")
+        names = f"{CELLS.format('node-list')}.map(row => row[0]).join()"
+        await page.until(f"{names} === '▾zone=east 2 nodes,n11,n10,▾zone=other 3 nodes,n2,n1,n0'")
+        await page.run("location.hash = '#nodes?as=list&find=zone%3Deast'")
+        await page.until(f"{CELLS.format('node-list')}.map(row => row[0]).join() === 'n10,n11'")
 
 
 async def test_preemptions_say_why(page: Page, file: Path) -> None:
@@ -163,12 +183,13 @@ async def test_preemptions_say_why(page: Page, file: Path) -> None:
         wanted = structs.replace(asks("p1", of="app-2", vcore=4000).allocations[0], preemption_policy=may_preempt)
         await world.rm.request(si.AllocationRequest(allocations=[wanted]))
         await page.until(f"{CELLS.format('preemptions')}.length === 1")
-        ((_, ask, queue, chosen, victims, why),) = await world.cells("preemptions")
-        assert (ask, queue, chosen in ("n1", "n2")) == ("p1", "root.prod", True)
+        ((_, story, why, _),) = await world.cells("preemptions")
+        found = re.fullmatch(r"p1 of root.prod preempts (\d) tasks of app-1 on (n1|n2)", story)
+        assert found
         assert why == "its queue is 4 vcore below its guarantee (law 4)"
         await page.click(ROWS.format("preemptions") + "[0]")
         told = await page.run("document.getElementById('details').innerText")
-        assert told.count("preempts t") == int(victims)
+        assert told.count("preempts t") == int(found[1])
 
 
 GUARDED = """
@@ -196,17 +217,59 @@ async def test_a_queue_above_its_max_says_why(page: Page, file: Path) -> None:
         lowered = GUARDED.replace("b, resources: {max: {vcore: 8}}", "b, resources: {max: {vcore: 2}}")
         await world.rm.request(si.UpdateConfigurationRequest(config=lowered))
         await page.until(f"{CELLS.format('preemptions')}.length === 1")
-        ((_, what, queue, _, _, why),) = await world.cells("preemptions")
-        assert (what, queue, why) == ("root.a.b", "root.a.b", reason)
-        await page.click("document.getElementById('tab-queues')")
+        ((_, what, why, _),) = await world.cells("preemptions")
+        assert (what, why) == ("Queue root.a.b", reason)
+        await page.click(LINK.format("queues"))
         await page.until(f"{CELLS.format('queues')}.length === 3")
         await page.click(ROWS.format("queues") + "[2]")
         await page.until(f"document.getElementById('details').innerText.includes({json.dumps(reason)})")
 
 
-async def test_wait_times(page: Page, file: Path) -> None:
-    """The waiting times of placed asks are shown in words and in two charts."""
-    async with shown(page, file, "waits") as world:
+async def test_the_overview(page: Page, file: Path) -> None:
+    """Totals, curves, the commonest reason with a link to its asks, and what is unhealthy."""
+    async with shown(page, file, "overview") as world:
         await some_work(world.rm)
-        await page.until("document.getElementById('waits-summary').innerText.startsWith('Of the last 2 placed asks')")
-        await page.until("document.querySelectorAll('#waits canvas').length === 2")
+        totals = "[...document.querySelectorAll('#totals b')].map(number => number.innerText).join()"
+        await page.until(f"{totals} === '25 %,1,1,2'")
+        await page.until("document.querySelectorAll('#curves canvas').length === 3")
+        await page.until("/pending:?\\s*1/.test(document.getElementById('curve-pending').innerText)")
+        await page.until("document.getElementById('troubles-none').hidden === false")
+        async with operate(world.daemon.url) as operator:
+            await operator.request(si.HoldQueue(queue_name="root.prod"))
+        await page.until("document.getElementById('troubles').innerText.includes('Queue root.prod is held.')")
+        await page.click("document.querySelector('#reasons a')")
+        await page.until("location.hash === '#waiting?reason=QUOTA'")
+        await world.shows("waiting", [["▸Maximum of a queue root.test.b · vcore 2 of 2", "1", "1", "1", ANY]])
+
+
+async def test_users_and_the_configuration(page: Page, file: Path) -> None:
+    """Users have what they use in each leaf; the configuration has the lines of the queue file."""
+    async with shown(page, file, "users") as world:
+        await some_work(world.rm)
+        await world.shows("users", [["user alice", "root.test.b", "2", "no limit", "1"]])
+        await page.click(ROWS.format("users") + "[0]")
+        await page.until("document.getElementById('details').innerText.includes('app-1 in root.test.b: Running')")
+        await page.run("location.hash = '#configuration?find=priority.offset'")
+        await page.until(f"{CELLS.format('configuration')}.length === 2")
+
+
+async def test_rows_are_sorted_by_a_click_on_a_header(page: Page, file: Path) -> None:
+    """Numbers begin with the largest; the order is in the address, and so after the page is loaded again."""
+    async with shown(page, file, "applications") as world:
+        await some_work(world.rm)
+        for number in (10, 9):
+            await world.rm.request(application(f"app-{number}", "root.test.a"))
+        names = f"{CELLS.format('applications')}.map(row => row[0]).join()"
+        await page.until(f"{names} === 'app-1,app-10,app-9'")
+        header = "[...document.querySelectorAll('#applications .sort')].find(button => button.innerText.startsWith('{}'))"
+        await page.click(header.format("Application"))
+        await page.until(f"{names} === 'app-1,app-9,app-10'")
+        await page.click(header.format("Application"))
+        await page.until(f"{names} === 'app-10,app-9,app-1'")
+        assert await page.run("location.hash") == "#applications?sort=-application"
+        await page.open("about:blank")
+        await page.open(f"{world.daemon.http}/#applications?sort=-application&show=application:app-9")
+        await page.until(f"document.getElementById('applications') && {names} === 'app-10,app-9,app-1'")
+        await page.until("document.getElementById('details').innerText.startsWith('application app-9')")
+        link = ROWS.format("applications") + "[0].querySelector('a').getAttribute('href')"
+        assert await page.run(link) == "#applications?sort=-application&show=application%3Aapp-10"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import trio
 from chromium import Page
-from daemon import new_token, node, real_daemon
+from daemon import application, new_token, node, real_daemon
 from pages import CELLS, ROWS, World, shown, some_work
 
 from ykactor.client import connect
@@ -14,9 +14,12 @@ BUTTONS = "[...document.querySelectorAll('#details .actions button')].map(button
 DIALOG = "document.getElementById('question')"
 
 
+BUTTON = "[...document.querySelectorAll('#details button')].find(button => button.innerText === '{}')"
+
+
 async def choose(page: Page, label: str) -> None:
     """Click the button of an act, and wait for its question."""
-    await page.click(f"[...document.querySelectorAll('#details button')].find(button => button.innerText === '{label}')")
+    await page.click(BUTTON.format(label))
     await page.until(f"{DIALOG}.open")
 
 
@@ -27,7 +30,9 @@ async def answer(page: Page, value: str) -> None:
 
 
 #: Of the node that is chosen or pointed at.
-NAME = "document.getElementById('nodes-name').innerText"
+NAME = "document.getElementById('heat').ariaLabel.split('.')[0]"
+#: What the last act came to.
+NOTICE = "document.getElementById('notice').innerText"
 
 
 async def is_schedulable(world: World, node_id: str) -> bool:
@@ -35,29 +40,21 @@ async def is_schedulable(world: World, node_id: str) -> bool:
     return schedulable
 
 
-async def test_a_node_is_drained_after_a_confirmation(page: Page, file: Path) -> None:
-    """SE-71: No changes nothing, Yes drains; then the button ends the draining."""
+async def test_a_node_is_drained_and_back(page: Page, file: Path) -> None:
+    """SE-71: at once, since the notice undoes it."""
     async with shown(page, file, "nodes") as world:
         await page.until("document.getElementById('nodes-summary').innerText.startsWith('2 nodes')")
         await page.run("document.getElementById('heat').focus()")
-        await page.until(f"{NAME} === 'n1: 0 % used'")
-        assert await page.run("document.getElementById('heat').ariaLabel.startsWith('Node n1: 0 % used.')")
+        await page.until(f"{NAME} === 'Node n1: 0 % in use'")
         await page.press("ArrowRight")
-        await page.until(f"{NAME} === 'n2: 0 % used'")
+        await page.until(f"{NAME} === 'Node n2: 0 % in use'")
         await page.press("ArrowLeft", "Enter")
         await page.until(f"{BUTTONS} === 'Drain'")
-        await choose(page, "Drain")
-        assert await page.run("document.activeElement.innerText") == "No"
-        assert await page.run(f"document.getElementById({DIALOG}.getAttribute('aria-labelledby')).innerText") == "Drain n1?"
-        await answer(page, "cancel")
-        assert await is_schedulable(world, "n1")
-        await choose(page, "Drain")
-        await answer(page, "confirm")
+        await page.click(BUTTON.format("Drain"))
         await page.until(f"{BUTTONS} === 'Undrain'")
         assert not await is_schedulable(world, "n1")
-        assert await page.run("document.getElementById('announcement').innerText") == "n1 drains"
-        await choose(page, "Undrain")
-        await answer(page, "confirm")
+        assert await page.run("document.getElementById('announcement').innerText") == "n1 is drained: what runs there goes on"
+        await page.click("document.querySelector('#notice button')")
         await page.until(f"{BUTTONS} === 'Drain'")
         assert await is_schedulable(world, "n1")
 
@@ -78,34 +75,65 @@ async def test_the_next_snapshot_has_what_an_act_has_changed(page: Page, file: P
         await page.run("document.getElementById('heat').focus()")
         await page.press("ArrowRight", "Enter")
         await page.until(f"{BUTTONS} === 'Drain'")
-        await choose(page, "Drain")
-        await answer(page, "confirm")
+        await page.click(BUTTON.format("Drain"))
         await page.until(f"{BUTTONS} === 'Undrain'")
         await page.until(f"{SNAPSHOTS}.some(message => message.turns.default > 0 && message.term.startsWith('1-'))")
 
 
-async def test_an_application_is_moved_and_cancelled(page: Page, file: Path) -> None:
-    """A queue that is not there is refused with the reason of the daemon; a task and the application are cancelled."""
+async def test_an_application_is_held_moved_and_cancelled(page: Page, file: Path) -> None:
+    """SE-71: hold, priority and move are undone by the notice; a cancel asks in words, and Keep changes nothing."""
     async with shown(page, file, "applications") as world:
         await some_work(world.rm)
         await page.click(ROWS.format("applications") + "[0]")
-        await page.until(f"{BUTTONS} === 'Move…,Cancel an ask…,Cancel'")
-        for queue in ("root.none", "root.test.a"):
-            await choose(page, "Move…")
-            await page.type(queue)
-            await page.press("Enter")
-            await page.until(f"!{DIALOG}.open")
-            if queue == "root.none":
-                await page.until("document.getElementById('notice').innerText.includes('root.none')")
-        await page.until(f"{CELLS.format('applications')}[0][2] === 'root.test.a'")
-        assert await page.run("document.getElementById('notice').hidden")
-        await page.until("document.body.innerText.includes('t3 runs on')")  # which is offered first while it is pending
-        await choose(page, "Cancel an ask…")
+        await page.until(f"{BUTTONS} === 'Hold,Move…,Priority…,Cancel a task…,Cancel…'")
+        cells = CELLS.format("applications")
+        await page.click(BUTTON.format("Hold"))
+        await page.until(f"{cells}[0][1] === 'Running, held'")
+        await choose(page, "Priority…")
+        await page.run("document.querySelector('#question input').value = '7'")
         await answer(page, "confirm")
-        await page.until("document.getElementById('announcement').innerText.endsWith('t1 is being released')")
-        await choose(page, "Cancel")
+        await page.until(f"{NOTICE}.startsWith('The pending asks of app-1 have priority 7.')")
+        await choose(page, "Move…")
+        assert (
+            await page.run("[...document.querySelectorAll('#question option')].map(o => o.value).join()")
+            == "root.prod,root.test.a"
+        )
+        await page.run("document.querySelector('#question select').value = 'root.test.a'")
         await answer(page, "confirm")
-        await page.until(f"{CELLS.format('applications')}[0]?.[1] === 'Failing'")
+        await page.until(f"{cells}[0][2] === 'root.test.a'")
+        await page.click("document.querySelector('#notice button')")
+        await page.until(f"{cells}[0][2] === 'root.test.b'")
+        await page.click(BUTTON.format("Release"))
+        await page.until(f"{cells}[0][1] === 'Running'")
+        await choose(page, "Cancel a task…")
+        await page.run("document.querySelector('#question input').value = 't1'")
+        await answer(page, "confirm")
+        await page.until("document.getElementById('announcement').innerText === 't1 is being released'")
+        await choose(page, "Cancel…")
+        assert await page.run(f"[...{DIALOG}.querySelectorAll('button')].map(b => b.innerText).join()") == "Cancel app-1,Keep"
+        await answer(page, "cancel")
+        assert (await world.read("partition/default/application/app-1"))["applicationState"] == "Running"
+        await choose(page, "Cancel…")
+        await answer(page, "confirm")
+        await page.until(f"{cells}[0]?.[1] === 'Failing'")
+
+
+async def test_a_queue_is_held(page: Page, file: Path) -> None:
+    """SE-71: with its address, and released again by the button in the place of the first; a refusal says why."""
+    async with shown(page, file, "queues?show=queue:root.test") as world:
+        await page.until(f"{BUTTONS} === 'Hold'")
+        await page.click(BUTTON.format("Hold"))
+        await page.until(f"{BUTTONS} === 'Release'")
+        await page.until(f"{CELLS.format('queues')}[2][0] === '▾test held'")
+        await page.click(BUTTON.format("Release"))
+        await page.until(f"{BUTTONS} === 'Hold'")
+        await world.rm.request(application("app-1", "root.test.a"))
+        await page.run("location.hash = '#applications?show=application:app-1'")
+        await page.until(f"{BUTTONS}.startsWith('Hold,Move')")
+        await choose(page, "Move…")
+        await page.run("document.querySelector('#question option').value = 'root.none'")
+        await answer(page, "confirm")
+        await page.until(f"{NOTICE}.startsWith('Refused: ') && {NOTICE}.includes('root.none')")
 
 
 @pytest.mark.parametrize(("role", "buttons"), [("reader", ""), ("reader, operator", "Drain")])
@@ -122,7 +150,7 @@ async def test_only_operators_are_offered_acts(page: Page, tmp_path: Path, role:
         await page.until("document.activeElement?.id === 'token'")
         await page.type(tokens[0])
         await page.press("Enter")
-        await page.until("document.getElementById('nodes-summary').innerText.startsWith('1 nodes')")
+        await page.until("document.getElementById('nodes-summary').innerText.startsWith('1 nodes,')")
         await page.click("document.querySelector('#heat canvas')", x=0.01)
         await page.until("document.getElementById('details').innerText.includes('node n1')")
         assert await page.run(BUTTONS) == buttons

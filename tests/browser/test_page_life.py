@@ -7,7 +7,7 @@ from pathlib import Path
 import trio
 from chromium import Page
 from daemon import RunningDaemon, application, asks, new_token, next_allocated, node, real_daemon, run_command
-from pages import CELLS, CONFIG, shown, some_work
+from pages import CELLS, CONFIG, LINK, shown, some_work
 
 from ykactor.client import connect
 
@@ -63,8 +63,8 @@ async def test_says_that_numbers_began_anew(page: Page) -> None:
         await page.until("document.getElementById('notice').innerText.includes('restarted')")
         async with connect(daemon.url, rm_id="rm") as rm:
             await rm.request(node("n2"))
-            await page.click("document.getElementById('tab-nodes')")
-            await page.until("document.getElementById('nodes-summary').innerText.startsWith('1 nodes')")
+            await page.click(LINK.format("nodes"))
+            await page.until("document.getElementById('nodes-summary').innerText.startsWith('1 nodes,')")
 
 
 async def sign_in(page: Page, token: str) -> None:
@@ -121,16 +121,19 @@ async def test_a_limited_reader_sees_its_queues(page: Page, file: Path, tmp_path
             await next_allocated(manager)
         await page.open(daemon.http)
         await sign_in(page, tokens[0])
+        await page.until("document.getElementById('curves-notice').innerText.endsWith('which is not shown to you.')")
+        assert "Nodes" not in await page.run("document.getElementById('totals').innerText")
+        await page.click(LINK.format("queues"))
         await page.until(f"{CELLS.format('queues')}.length === 3")
         # without a maximum and a capacity that is shown nobody knows how much of what is used
         bars = "[...document.querySelectorAll('#queues .fill')].map(fill => fill.style.transform).join()"
         await page.until(f"{bars} === 'scaleX(0.5),scaleX(0),scaleX(1)'")
         assert [row[0] for row in await page.run(CELLS.format("queues"))] == ["▾root.test", "a", "b"]
-        await page.click("document.getElementById('tab-asks')")
-        await page.until(f"{CELLS.format('asks')}[0]?.at(-1) === 'wants 1, has 0 of 2 vcore in queue root.test.b'")
-        await page.click("document.getElementById('tab-nodes')")
+        await page.click(LINK.format("waiting"))
+        await page.until(f"{CELLS.format('waiting')}[0]?.[0] === '▸Maximum of a queue root.test.b · vcore 2 of 2'")
+        await page.click(LINK.format("nodes"))
         await page.until("document.getElementById('nodes-summary').innerText.startsWith('Nodes are not shown to you')")
-        await page.click("document.getElementById('tab-preemptions')")
+        await page.click(LINK.format("preemptions"))
         await page.until("document.querySelector('#preemptions .empty').innerText.endsWith('preempted for what you may see.')")
         await page.until("document.getElementById('preemptions-count').innerText.startsWith('how many there were is not shown')")
         await page.open("about:blank")
@@ -152,8 +155,8 @@ async def test_events_are_filtered_and_paused(page: Page, file: Path) -> None:
     """Filters are kinds and words; a pause holds the list and counts new events."""
     async with shown(page, file, "events") as world:
         await page.until(f"{CELLS.format('events')}.length > 1")
-        await page.run("document.getElementById('events-kind').value = 'NODE'")
-        await page.run("document.getElementById('events-kind').dispatchEvent(new Event('change'))")
+        await page.run("location.hash = '#events?kind=NODE'")
+        await page.until("document.getElementById('events-kind').value === 'NODE'")
         await page.until(f"{CELLS.format('events')}.map(row => row[3]).join() === 'n2,n2,n1,n1'")
         await page.click("document.getElementById('events-pause')")
         await world.rm.request(node("n3"))

@@ -1,79 +1,119 @@
-// What an operator may do to what is chosen: the question, and the request (SE-71).
+// What an operator may do to what is shown (SE-71): at once where it can be undone, else after a question.
 
 import { announce } from "./dom.js";
 import { act } from "./operator.js";
 import { ask } from "./question.js";
 
-/** Queues and asks that a field offers. */
+/** Tasks that a question offers. */
 const CHOICES_MAX = 200;
 const PARTITION_ATTRIBUTE = "si/node-partition";
 
-/** The acts for a chosen object: `{label, run}`. Without the role of an operator there are none. */
+/** The acts for a shown object: `{label, run}`. Without the role of an operator there are none. */
 export function actsOf(app, kind, key) {
     if (!app.session?.isOperator) return [];
-    if (kind === "node") return nodeActs(app, key);
-    return kind === "application" ? applicationActs(app, key) : [];
+    const { partition } = app;
+    if (kind === "node" && partition.nodes.has(key)) return nodeActs(app, key, partition.nodes.get(key));
+    if (kind === "queue" && partition.queues.has(key)) return queueActs(app, key, partition.queues.get(key));
+    const application = kind === "application" ? partition.applications.get(key) : undefined;
+    return application?.pending === undefined ? [] : applicationActs(app, key, application);
 }
 
-function nodeActs(app, name) {
-    const node = app.partition.nodes.get(name);
-    if (node === undefined) return [];
+/** One of two acts that undo each other: the one that changes what is. */
+function either(app, isSo, begin, end) {
+    const run = (act, undo) => () => carryOut(app, act.request, act.done, { undo: undo.request, undone: undo.done });
+    return isSo ? { label: end.label, run: run(end, begin) } : { label: begin.label, run: run(begin, end) };
+}
+
+function nodeActs(app, name, node) {
     const attributes = { [PARTITION_ATTRIBUTE]: app.partition.name };
     const request = (action) => ({ type: "NodeRequest", nodes: [{ nodeID: name, action, attributes }] });
-    const drain = async () => {
-        const text = "What runs there goes on, and nothing new is placed on it.";
-        if ((await ask(`Drain ${name}?`, text)) !== null) await carryOut(app, request("DRAIN_NODE"), `${name} drains`);
-    };
-    const undrain = async () => {
-        const text = "New tasks may be placed on it again.";
-        const answer = await ask(`End the draining of ${name}?`, text);
-        if (answer !== null) await carryOut(app, request("DRAIN_TO_SCHEDULABLE"), `${name} is schedulable`);
-    };
-    return [node.schedulable ? { label: "Drain", run: drain } : { label: "Undrain", run: undrain }];
+    const drain = { label: "Drain", request: request("DRAIN_NODE"), done: `${name} is drained: what runs there goes on` };
+    const undrain = { label: "Undrain", request: request("DRAIN_TO_SCHEDULABLE"), done: `${name} is schedulable` };
+    return [either(app, !node.schedulable, drain, undrain)];
 }
 
-function applicationActs(app, name) {
-    const application = app.partition.applications.get(name);
-    if (application === undefined || application.pending === undefined) return [];
+function queueActs(app, path, queue) {
+    const request = (held) => ({ type: "HoldQueue", queueName: path, partitionName: app.partition.name, held });
+    const hold = { label: "Hold", request: request(true), done: `${path} is held: it gets nothing new` };
+    const release = { label: "Release", request: request(false), done: `${path} is released` };
+    return [either(app, queue.held !== undefined, hold, release)];
+}
+
+function applicationActs(app, name, application) {
     const fields = { applicationID: name, partitionName: app.partition.name };
-    const end = async () => {
-        const text = "It fails, with all that it has. This cannot be undone.";
-        const answer = await ask(`Cancel ${name}?`, text);
-        const request = { type: "TerminateApplication", ...fields };
-        if (answer !== null) await carryOut(app, request, `${name} is cancelled`, `${name} is ending`);
-    };
-    const endAsk = async () => {
-        const pending = application.pending.flatMap((group) => group.allocationKeys);
-        const choices = [...pending, ...Object.keys(application.allocations ?? {})];
-        const text = "A pending ask is removed. A task runs until the resource manager has confirmed its release.";
-        const input = { label: "Ask or task", value: choices[0] ?? "", choices: choices.slice(0, CHOICES_MAX) };
-        const allocationKey = await ask(`Cancel one of ${name}?`, text, input);
-        if (allocationKey === null) return;
-        const request = { type: "CancelAllocation", ...fields, allocationKey };
-        await carryOut(app, request, `${allocationKey} is cancelled`, `${allocationKey} is being released`);
-    };
-    const move = async () => {
-        const leaves = [...app.partition.queues].filter(([, queue]) => queue.isLeaf).map(([path]) => path);
-        const input = { label: "To the leaf", value: "", choices: leaves.slice(0, CHOICES_MAX) };
-        const queueName = await ask(`Move ${name}?`, "It moves with all that it has.", input);
-        if (queueName === null) return;
-        await carryOut(app, { type: "MoveApplication", ...fields, queueName }, `${name} moved to ${queueName}`);
-    };
-    return [
-        { label: "Move…", run: move },
-        { label: "Cancel an ask…", run: endAsk },
-        { label: "Cancel", run: end },
-    ];
+    const request = (held) => ({ type: "HoldApplication", ...fields, held });
+    const hold = { label: "Hold", request: request(true), done: `${name} is held: it gets nothing new` };
+    const release = { label: "Release", request: request(false), done: `${name} is released` };
+    const acts = [either(app, application.held !== undefined, hold, release)];
+    acts.push({ label: "Move…", run: () => move(app, name, fields) });
+    if (application.pending.length > 0)
+        acts.push({ label: "Priority…", run: () => setPriority(app, name, fields, application) });
+    if (tasksOf(application).length > 0)
+        acts.push({ label: "Cancel a task…", run: () => cancelTask(app, name, fields, application) });
+    return [...acts, { label: "Cancel…", run: () => cancel(app, name, fields) }];
 }
 
-/** Send a request, and tell what came of it: `begun` while the resource manager has to confirm a release. */
-async function carryOut(app, request, done, begun = done) {
+async function move(app, name, fields) {
+    const from = app.partition.applications.get(name)?.queueName;
+    const leaves = [...app.partition.queues].filter(([path, queue]) => queue.isLeaf && path !== from);
+    const input = { label: "Queue", choices: leaves.map(([path]) => path).sort(), isChoice: true };
+    const words = { title: `Move ${name}?`, text: `It leaves ${from} with all that it has.`, confirm: "Move", keep: "Stay" };
+    const queueName = await ask(words, input);
+    if (queueName === null) return;
+    const request = (path) => ({ type: "MoveApplication", ...fields, queueName: path });
+    const back = { undo: request(from), undone: `${name} is back in ${from}` };
+    await carryOut(app, request(queueName), `${name} is in ${queueName}`, back);
+}
+
+async function setPriority(app, name, fields, application) {
+    const before = new Set(application.pending.map((group) => group.priority));
+    const input = { label: "Priority", value: String([...before][0]), type: "number" };
+    const text = "All its pending asks get it; higher is more important.";
+    const words = { title: `Set the priority of ${name}?`, text, confirm: "Set", keep: "Keep" };
+    const found = await ask(words, input);
+    if (found === null) return;
+    const request = (priority) => ({ type: "SetPriority", ...fields, priority });
+    const back = before.size === 1 ? { undo: request([...before][0]), undone: `${name} has its priority of before` } : {};
+    await carryOut(app, request(Number(found)), `The pending asks of ${name} have priority ${found}`, back);
+}
+
+/** The keys of its asks and tasks. */
+function tasksOf({ pending, allocations = {} }) {
+    return [...pending.flatMap((group) => group.allocationKeys), ...Object.keys(allocations)];
+}
+
+async function cancelTask(app, name, fields, application) {
+    const choices = tasksOf(application);
+    const text = "A pending ask is removed; a task runs until the resource manager has confirmed its release. Neither is undone.";
+    const input = { label: "Task", value: choices[0], choices: choices.slice(0, CHOICES_MAX) };
+    const words = { title: `Cancel a task of ${name}?`, text, confirm: "Cancel the task", keep: "Keep" };
+    const allocationKey = await ask(words, input);
+    if (allocationKey === null) return;
+    const request = { type: "CancelAllocation", ...fields, allocationKey };
+    await carryOut(app, request, `${allocationKey} is cancelled`, { begun: `${allocationKey} is being released` });
+}
+
+async function cancel(app, name, fields) {
+    const text = "Its tasks end and its pending asks are removed. This cannot be undone.";
+    const answer = await ask({ title: `Cancel ${name}?`, text, confirm: `Cancel ${name}`, keep: "Keep" });
+    if (answer === null) return;
+    await carryOut(app, { type: "TerminateApplication", ...fields }, `${name} is cancelled`, { begun: `${name} is ending` });
+}
+
+/**
+ * Send a request, and tell what came of it.
+ *
+ * @param {{ begun?: string, undo?: object, undone?: string }} more `begun`: told while the resource manager has to confirm a
+ *     release; `undo`: the request that undoes it, and what is told then.
+ */
+async function carryOut(app, request, done, { begun = done, undo, undone } = {}) {
     try {
         const ack = await act(app.session, request);
         app.feed.expect(ack);
-        announce(ack.releasing ? begun : done);
-        app.notice("");
+        const told = ack.releasing ? begun : done;
+        announce(told);
+        app.notice(`${told}.`, undo && { label: "Undo", run: () => carryOut(app, undo, undone) });
     } catch (error) {
-        app.notice(`Refused: ${error.message}`);
+        app.notice(`Refused: ${error.message}`, null, true);
     }
 }

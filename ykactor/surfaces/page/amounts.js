@@ -26,6 +26,15 @@ export function amount(type, value) {
 const isBytes = (type) => type === "memory" || type === "ephemeral-storage" || type.startsWith("hugepages-");
 const threeDigits = (value) => String(Math.abs(value) >= 1000 ? Math.round(value) : Number(value.toPrecision(3)));
 
+/** A number of things. */
+export const count = (value) => value.toLocaleString("en");
+
+/** A number of things with their noun: `1 ask`, `2 asks`. */
+export const counted = (value, noun) => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+
+/** A share in percent. */
+export const percent = (share) => `${Math.round(100 * share)} %`;
+
 /** Amounts in words: `vcore 2, memory 1Gi`; `none` for those that are not there. */
 export function amounts(found, none = "0") {
     if (!found) return none;

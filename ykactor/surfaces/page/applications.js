@@ -1,8 +1,9 @@
-// The applications, with a search.
+// The applications, with the progress of their tasks as far as it is known here.
 
-import { ageSince, amounts } from "./amounts.js";
+import { age, ageSince, amount, amounts, count, of } from "./amounts.js";
+import { newBar } from "./bar.js";
 import { isHeld } from "./cells.js";
-import { byId, setText } from "./dom.js";
+import { byId, element, setAttribute, setText } from "./dom.js";
 import { Grid } from "./grid.js";
 /** @import { ApplicationStatus } from "./messages" */
 
@@ -13,49 +14,101 @@ export class Applications {
 
     constructor(app) {
         this.app = app;
-        this.find = byId("applications").querySelector("input");
-        this.find.addEventListener("input", () => this.update());
         /** @type {(item: { key: string }) => Known} */
         const entry = (item) => app.partition.applications.get(item.key) ?? { state: "gone" };
         this.grid = new Grid({
+            app,
             host: byId("applications"),
             label: "Applications",
+            linked: "application",
+            hrefOf: (item) => app.address.href({ show: `application:${item.key}` }),
             onOpen: (item) => app.select("application", item.key),
-            columns: [
-                { title: "Application", fill: (cell, item) => setText(cell, item.key) },
-                { title: "State", fill: (cell, item) => setText(cell, stateOf(entry(item))) },
-                { title: "Queue", kind: "wide", fill: (cell, item) => setText(cell, entry(item).queueName ?? "") },
-                { title: "User", kind: "wide", fill: (cell, item) => setText(cell, entry(item).user ?? "") },
-                { title: "Tasks", kind: "number", fill: (cell, item) => setText(cell, String(tasks(entry(item)))) },
-                { title: "Waiting", kind: "number", fill: (cell, item) => setText(cell, String(waiting(entry(item)) || "")) },
-                { title: "Uses", kind: "wide", fill: (cell, item) => setText(cell, amounts(entry(item).allocated)) },
-                { title: "Age", kind: "number", fill: (cell, item) => setText(cell, age(entry(item))) },
-            ],
+            columns: columnsOf(app, entry),
         });
     }
 
     /** Show the present state. */
     update() {
-        const wanted = `${this.app.shape.applications} ${this.app.partition.name} ${this.find.value}`;
+        const { address, partition, shape, snapshots, type } = this.app;
+        const ordered = address.get("sort") && `${snapshots} ${type}`;
+        const wanted = `${shape.applications} ${partition.name} ${address.get("find")} ${address.get("sort")} ${ordered}`;
         if (wanted === this.#drawn) return this.grid.draw();
         this.#drawn = wanted;
-        const text = this.find.value.trim().toLowerCase();
-        const isFound = ([name, entry]) => !text || textOf(name, entry).includes(text);
-        const found = [...this.app.partition.applications].filter(isFound);
-        found.sort(([, a], [, b]) => (b.submissionTime ?? 0) - (a.submissionTime ?? 0));
-        setText(byId("applications-count"), `${found.length} of ${this.app.partition.applications.size}, the newest first`);
-        const items = found.map(([key]) => ({ key }));
-        this.grid.show(items, this.app.none(text ? "No application has this." : "There are no applications."));
+        const text = address.get("find").trim().toLowerCase();
+        const items = [];
+        for (const [key, found] of partition.applications) {
+            const words = [key, found.queueName, found.user ?? "", stateOf(found)];
+            if (!text || words.join(" ").toLowerCase().includes(text)) items.push({ key });
+        }
+        setText(byId("applications-count"), this.app.none(`${count(items.length)} of ${count(partition.applications.size)}`));
+        const none = text ? "No application has this in its name, queue, user or state." : "There are no applications.";
+        this.grid.show(this.grid.sorted(items), this.app.none(none));
     }
 }
 
-function textOf(name, /** @type {Known} */ application) {
-    const { queueName, user, outcome, state } = application;
-    return `${name} ${queueName} ${user ?? ""} ${outcome ?? state}`.toLowerCase();
+function columnsOf(app, entry) {
+    const used = (item) => of(entry(item).allocated, app.type);
+    return [
+        { key: "application", title: "Application", value: (item) => item.key, fill: (cell, item) => setText(cell, item.key) },
+        {
+            key: "state", title: "State", value: (item) => stateOf(entry(item)),
+            fill: (cell, item) => drawState(cell, stateOf(entry(item))),
+        },
+        {
+            key: "queue", title: "Queue", kind: "wide", value: (item) => entry(item).queueName ?? "",
+            fill: (cell, item) => setText(cell, entry(item).queueName ?? ""),
+        },
+        {
+            key: "user", title: "User", kind: "wide", value: (item) => entry(item).user ?? "",
+            fill: (cell, item) => setText(cell, entry(item).user ?? ""),
+        },
+        {
+            key: "tasks", title: "Tasks", kind: "progress", value: (item) => tasksOf(entry(item)),
+            fill: (cell, item) => drawProgress(cell, entry(item)),
+        },
+        {
+            key: "waiting", title: "Waiting", kind: "number wide", value: (item) => waitingOf(entry(item)),
+            fill: (cell, item) => setText(cell, count(waitingOf(entry(item))).replace(/^0$/, "")),
+        },
+        {
+            key: "uses", title: "Uses", kind: "number wide", value: used,
+            fill: (cell, item) => drawUses(cell, app.type, used(item), entry(item)),
+        },
+        {
+            key: "age", title: "Age", kind: "number", value: (item) => -(entry(item).submissionTime ?? 0),
+            fill: (cell, item) => setText(cell, ageOf(entry(item))),
+        },
+    ];
 }
-function stateOf(/** @type {Known} */ application) {
-    return (application.outcome ?? application.state) + (isHeld(application) ? ", held" : "");
+
+const tasksOf = (/** @type {Known} */ { allocations = {} }) => Object.keys(allocations).length;
+const waitingOf = (/** @type {Known} */ { pending = [] }) => pending.reduce((sum, { count: asks }) => sum + asks, 0);
+
+function stateOf(/** @type {Known} */ entry) {
+    const state = entry.outcome ?? entry.state ?? "";
+    return isHeld(entry) ? `${state}, held` : state;
 }
-const tasks = (/** @type {Known} */ application) => Object.keys(application.allocations ?? {}).length;
-const waiting = (/** @type {Known} */ application) => (application.pending ?? []).reduce((sum, group) => sum + group.count, 0);
-const age = (/** @type {Known} */ application) => (application.submissionTime ? ageSince(application.submissionTime) : "");
+
+function drawState(cell, state) {
+    setText(cell, state);
+    setAttribute(cell, "data-trouble", /Fail|Reject|Expired/.test(state) ? "" : null);
+}
+
+/** How many tasks run, of all that run or wait. */
+function drawProgress(cell, /** @type {Known} */ entry) {
+    if (cell.childElementCount === 0) cell.append(newBar(), element("span"));
+    const [bar, text] = cell.children;
+    const [tasks, waiting] = [tasksOf(entry), waitingOf(entry)];
+    bar.firstElementChild.style.transform = `scaleX(${tasks ? tasks / (tasks + waiting) : 0})`;
+    setText(text, waiting ? `${count(tasks)} of ${count(tasks + waiting)}` : count(tasks));
+}
+
+function drawUses(cell, type, value, /** @type {Known} */ entry) {
+    setText(cell, value ? amount(type, value) : "");
+    setAttribute(cell, "title", amounts(entry.allocated));
+}
+
+function ageOf(/** @type {Known} */ { submissionTime, finishedTime }) {
+    if (!submissionTime) return "";
+    return finishedTime ? age((finishedTime - submissionTime) / 1e9) : ageSince(submissionTime);
+}

@@ -1,6 +1,6 @@
 // The use of a queue as a bar: what is used of its maximum, and where its guarantee is.
 
-import { amount, of } from "./amounts.js";
+import { amount, of, percent } from "./amounts.js";
 import { element, setText } from "./dom.js";
 /** @import { QueueStatus } from "./messages" */
 
@@ -11,17 +11,15 @@ import { element, setText } from "./dom.js";
  */
 export function drawUsage(cell, queue, type, capacity) {
     if (cell.childElementCount === 0) {
-        const bar = element("span", { class: "bar", "aria-hidden": "true" });
-        bar.append(element("span", { class: "fill" }), element("span", { class: "tick" }));
+        const bar = newBar();
+        bar.append(element("span", { class: "tick" }));
         cell.append(bar, element("span", { class: "amount" }));
     }
     const [bar, text] = cell.children;
-    const used = of(queue.allocated, type);
-    const max = limit(queue.max, type);
-    const guaranteed = limit(queue.guaranteed, type);
+    const [used, max, guaranteed] = [of(queue.allocated, type), limit(queue.max, type), limit(queue.guaranteed, type)];
     const whole = max ?? (capacity === null ? (guaranteed ?? 0) : Math.max(capacity, guaranteed ?? 0, used));
     bar.children[0].style.transform = `scaleX(${share(used, whole)})`;
-    bar.children[0].className = `fill ${levelOf(used, guaranteed, max)}`;
+    bar.children[0].className = `fill ${levelOf(used, max)}`;
     bar.children[1].hidden = guaranteed === null;
     bar.children[1].style.left = `${100 * share(guaranteed ?? 0, whole)}%`;
     const parts = [amount(type, used), max === null ? "" : ` of ${amount(type, max)}`];
@@ -34,7 +32,19 @@ const limit = (amounts, type) => (amounts && Object.hasOwn(amounts, type) ? amou
 
 const share = (part, whole) => (whole > 0 ? Math.min(1, part / whole) : 0);
 
-function levelOf(used, guaranteed, max) {
-    if (max !== null && used >= max && used > 0) return "full";
-    return guaranteed !== null && used > guaranteed ? "over" : "";
+/** A full queue is well used; what is above its maximum is trouble. */
+function levelOf(used, max) {
+    return max !== null && used > max ? "above" : "";
+}
+
+/** An empty bar. */
+export const newBar = () => element("span", { class: "bar", "aria-hidden": "true" }, element("span", { class: "fill" }));
+
+/** Draw a share into a cell, with its percent. */
+export function drawShare(cell, value) {
+    if (cell.childElementCount === 0) cell.append(newBar(), element("span"));
+    const [bar, text] = cell.children;
+    bar.firstElementChild.style.transform = `scaleX(${Math.min(1, value)})`;
+    bar.firstElementChild.className = value > 1 ? "fill above" : "fill";
+    setText(text, percent(value));
 }

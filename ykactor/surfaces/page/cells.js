@@ -13,10 +13,16 @@ export function drawLong(cell, text) {
 const timeOf = (/** @type {EventRecord} */ event) => (event.timestampNano ? timeOfDay(event.timestampNano) : "");
 
 /** The time of an event. */
-export const timeColumn = { title: "Time", kind: "number", fill: (cell, { event }) => setText(cell, timeOf(event)) };
+export const timeColumn = {
+    key: "time", title: "Time", kind: "number",
+    value: ({ event }) => event.timestampNano ?? 0, fill: (cell, { event }) => setText(cell, timeOf(event)),
+};
 
 /**
  * Whether a queue or an application is held, itself or with a queue above it.
  * @type {(entry: Pick<QueueStatus | ApplicationStatus, "held" | "heldWith">) => boolean}
  */
 export const isHeld = (entry) => entry.held !== undefined || entry.heldWith !== undefined;
+
+/** Mark a cell that is in trouble. */
+export const drawTrouble = (cell, isTrouble) => setAttribute(cell, "data-trouble", isTrouble ? "" : null);

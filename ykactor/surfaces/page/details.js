@@ -2,7 +2,7 @@
 
 import { actsOf } from "./acts.js";
 import { byId, element, setText } from "./dom.js";
-import { factsOf } from "./facts.js";
+import { factsOf, isKind } from "./facts.js";
 
 /** Drawn at most so often: of a large queue much has to be read. */
 const DRAW_MS = 250;
@@ -21,30 +21,37 @@ export class Details {
         this.box.addEventListener("keydown", (event) => event.key === "Escape" && this.close());
     }
 
-    /** Show an object: its kind, and its name, or the event itself. */
-    open(kind, key) {
-        if (!this.box.contains(document.activeElement)) this.#cameFrom = document.activeElement;
+    /** Show what the address says: `show=KIND:NAME`. With `isFocused` the reader is taken there. */
+    follow(isFocused) {
+        const text = this.app.address.get("show");
+        const end = text.indexOf(":");
+        const kind = isKind(text.slice(0, end)) ? text.slice(0, end) : null;
+        const key = kind && text.slice(end + 1);
+        if (kind === this.#kind && key === this.#key) return;
+        const wasOpen = this.#kind !== null;
         [this.#kind, this.#key] = [kind, key];
-        this.box.hidden = false;
+        this.box.hidden = kind === null;
         this.#drawnAt = 0;
+        if (kind === null) return wasOpen && this.#goBack();
+        if (!this.box.contains(document.activeElement)) this.#cameFrom = document.activeElement;
         this.update();
-        const title = this.box.querySelector("h2");
-        title.tabIndex = -1;
-        title.focus();
+        if (isFocused) this.box.querySelector("h2").focus();
+    }
+
+    #goBack() {
+        const isSeen = this.#cameFrom?.getClientRects().length > 0 && this.#cameFrom !== document.body;
+        (isSeen ? this.#cameFrom : document.querySelector("#views [aria-current=page]")).focus();
     }
 
     close() {
-        this.#kind = null;
-        this.box.hidden = true;
-        const isSeen = this.#cameFrom?.getClientRects().length > 0;
-        (isSeen ? this.#cameFrom : document.querySelector("#tabs [aria-selected=true]")).focus();
+        this.app.address.set({ show: "" });
     }
 
     /** Show the present state. */
     update() {
         if (this.#kind === null || performance.now() - this.#drawnAt < DRAW_MS) return;
         this.#drawnAt = performance.now();
-        const { title, facts, lines } = factsOf(this.app.partition, this.#kind, this.#key);
+        const { title, facts, lines } = factsOf(this.app, this.#kind, this.#key);
         setText(this.box.querySelector("h2"), title);
         this.#showFacts(facts.filter(([, value]) => value !== undefined && value !== ""));
         this.#showLines(lines);

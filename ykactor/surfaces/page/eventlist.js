@@ -34,33 +34,45 @@ export class EventList {
     constructor(app, log) {
         this.app = app;
         this.log = log;
-        this.find = byId("events").querySelector("input");
-        this.kind = byId("events-kind");
-        this.kind.append(...["", ...KINDS].map((kind) => element("option", { value: kind }, kind || "all")));
+        byId("events-kind").append(...["", ...KINDS].map((kind) => element("option", { value: kind }, kind || "all")));
         this.pause = byId("events-pause");
-        this.find.addEventListener("input", () => this.#list());
-        this.kind.addEventListener("change", () => this.#list());
         this.pause.addEventListener("click", () => this.#togglePause());
         this.grid = new Grid({
+            app,
             host: byId("events"),
             label: "Events, the newest first",
-            onOpen: ({ event }) => app.select("event", event),
+            linked: "about",
+            hrefOf: ({ event }) => app.address.href({ show: `event:${event.sequence}` }),
+            onOpen: ({ event }) => app.select("event", String(event.sequence)),
             columns: [
-                { title: "Number", kind: "number wide", fill: (cell, { event }) => setText(cell, String(event.sequence)) },
+                {
+                    key: "number", title: "Number", kind: "number wide",
+                    value: ({ event }) => event.sequence, fill: (cell, { event }) => setText(cell, String(event.sequence)),
+                },
                 timeColumn,
-                { title: "Kind", kind: "kind", fill: (cell, { event }) => setText(cell, kindOf(event)) },
-                { title: "About", fill: (cell, { event }) => setText(cell, event.objectID) },
-                { title: "What", kind: "reason", fill: (cell, { event }) => drawLong(cell, whatOf(event)) },
+                {
+                    key: "kind", title: "Kind", kind: "kind",
+                    value: ({ event }) => kindOf(event), fill: (cell, { event }) => setText(cell, kindOf(event)),
+                },
+                {
+                    key: "about", title: "About",
+                    value: ({ event }) => event.objectID, fill: (cell, { event }) => setText(cell, event.objectID),
+                },
+                { key: "what", title: "What", kind: "reason", fill: (cell, { event }) => drawLong(cell, whatOf(event)) },
             ],
         });
     }
 
     /** Show the present events, unless they are paused. */
     update() {
-        const isNew = this.#wanted !== `${this.log.count} ${this.app.partition.name}`;
+        const isNew = this.#wanted !== this.#key();
         if (this.#pausedAt !== null) this.#tell();
-        else if (isNew && performance.now() - this.#listedAt >= LIST_MS) return this.#list();
+        if (isNew && performance.now() - this.#listedAt >= LIST_MS) return this.#list();
         this.grid.draw();
+    }
+
+    #key() {
+        return `${this.log.count} ${this.app.partition.name} ${location.hash}`;
     }
 
     #togglePause() {
@@ -73,17 +85,19 @@ export class EventList {
 
     #list() {
         this.#listedAt = performance.now();
-        this.#wanted = `${this.log.count} ${this.app.partition.name}`;
-        const text = this.find.value.trim().toLowerCase();
+        this.#wanted = this.#key();
+        const text = this.app.address.get("find").trim().toLowerCase();
         const found = (this.#held ?? this.log.events).filter((event) => this.#isWanted(event, text)).slice(-EVENTS_MAX).reverse();
-        this.grid.show(found.map((event) => ({ key: event, event })), this.app.none("No event is like this."));
+        const items = found.map((event) => ({ key: event, event }));
+        this.grid.show(this.grid.sorted(items), this.app.none("No event is like this."));
         this.#tell();
     }
 
     #isWanted(event, text) {
+        const kind = this.app.address.get("kind");
         if (event.type === "MISSING") return true;
         if (event.partition && event.partition !== this.app.partition.name) return false;
-        return (!this.kind.value || event.type === this.kind.value) && (!text || textOf(event).includes(text));
+        return (!kind || event.type === kind) && (!text || textOf(event).includes(text));
     }
 
     #tell() {

@@ -10,6 +10,8 @@ export class EventLog {
     /** The oldest first. */
     events = [];
     preemptions = [];
+    /** The last one about the configuration. */
+    configuration = null;
     /** How many there have been. */
     count = 0;
 
@@ -17,6 +19,7 @@ export class EventLog {
         this.events.push(event);
         this.count += 1;
         if (this.events.length > 1.2 * EVENTS_MAX) this.events = this.events.slice(-EVENTS_MAX);
+        if (event.eventChangeDetail === "QUEUE_CONFIG") this.configuration = event;
         if (!event.preemption && !OF_QUEUES.has(event.eventChangeDetail)) return;
         this.preemptions.push(event);
         if (this.preemptions.length > PREEMPTIONS_MAX) this.preemptions.shift();

@@ -1,6 +1,7 @@
 // What is told of a queue, an application, a node or an event: facts with names, and lines below them.
 
 import { age, ageSince, amounts, priority, timeOfDay } from "./amounts.js";
+import { usesOf } from "./users.js";
 /** @import { ApplicationStatus, EventRecord, NodeStatus, PendingStatus } from "./messages" */
 /** @import { Held, Preemption, QueueStatus, RecordStatus } from "./messages" */
 /** @import { Partition } from "./state.js" */
@@ -11,19 +12,33 @@ const [LINES_MAX, KEYS_MAX] = [100, 10];
 /** By kind: where it is in a partition, and what tells of it. */
 const SECTIONS = { queue: ["queues", ofQueue], application: ["applications", ofApplication], node: ["nodes", ofNode] };
 
+/** True if something of this kind can be shown. */
+export const isKind = (kind) => Object.hasOwn(SECTIONS, kind) || kind === "user" || kind === "event";
+
 /** A line for each item; of many only the first ones are told, and how many there are. */
 function listed(items, tell) {
     const more = items.length - LINES_MAX;
     return [...items.slice(0, LINES_MAX).map(tell), ...(more > 0 ? [`and ${more} more`] : [])];
 }
 
-/** `{title, facts, lines}` of an object of a partition. */
-export function factsOf(partition, kind, key) {
-    if (kind === "event") return ofEvent(key);
+const GONE = { facts: [["State", "It is not there, or no longer."]], lines: [] };
+
+/** `{title, facts, lines}` of an object of the partition that is shown; an event is named by its number. */
+export function factsOf({ partition, log, none }, kind, key) {
+    if (kind === "event") return ofEvent(log.events.findLast(({ sequence }) => String(sequence) === key), key);
+    if (kind === "user") return { title: key, ...ofUser(usesOf(partition).filter(({ whose }) => whose === key), key, partition) };
     const [section, tell] = SECTIONS[kind];
     const found = partition[section].get(key);
-    const told = found === undefined ? { facts: [["State", "it is gone"]], lines: [] } : tell(found, key, partition);
+    const told = found === undefined ? none(GONE) || { facts: [], lines: [] } : tell(found, key, partition);
     return { title: `${kind} ${key}`, ...told };
+}
+
+/** What a user or group uses in each queue, and its applications. */
+function ofUser(uses, whose, { applications }) {
+    const useOf = ({ allocated, max }) => (max ? `${amounts(allocated)} of ${amounts(max)}` : amounts(allocated));
+    const facts = uses.map((use) => [use.queue, useOf(use)]);
+    const own = [...applications].filter(([, { user }]) => `user ${user}` === whose);
+    return { facts, lines: listed(own, ([name, { state, queueName }]) => `${name} in ${queueName}: ${state}`) };
 }
 
 /** @type {(shown: { held?: Held }) => string} */
@@ -128,8 +143,9 @@ function ofNode(node) {
     return { facts, lines: listed(node.allocations, (key) => key) };
 }
 
-/** @param {EventRecord} event */
-function ofEvent(event) {
+/** @param {EventRecord | undefined} event */
+function ofEvent(event, key) {
+    if (event === undefined) return { title: `event ${key}`, facts: [["State", "It is not among the last events."]], lines: [] };
     const preemption = event.preemption;
     const facts = [
         ["Number", event.sequence],

@@ -2,8 +2,9 @@
 
 import { element, setAttribute, setText } from "./dom.js";
 import { onNextFrame } from "./frame.js";
+import { sorted } from "./sorting.js";
 
-const ROW_PX = 32;
+const ROW_PX = 36;
 /** Rows beyond those that are seen, so that scrolling shows no gaps. */
 const MARGIN = 4;
 
@@ -16,20 +17,22 @@ export class Grid {
 
     /**
      * Args (in an object):
+     *     app: its address has the column by which is sorted: `sort=KEY`, or `sort=-KEY` for the largest first.
      *     host: the element that is filled; its id names the widths of the columns in the style sheet.
      *     label: for screen readers.
-     *     columns: `{title, fill(cell, item), kind}`; `kind` is a class of the cells.
+     *     columns: `{key, title, fill(cell, item), value(item), kind}`; `kind` is a class of the cells, and a column without
+     *         `value` does not sort.
+     *     linked: the key of the column whose cells are links.
+     *     hrefOf: the address of an item.
      *     onOpen: called with the item that was chosen, by click or Enter.
      *     tree: for a tree, `isOpen(item)` (null: nothing is below it) and `fold(item, open)`. Items have a `level` then.
      * Items have a `key`, which identifies them when they are shown again.
      */
-    constructor({ host, label, columns, onOpen, tree = null }) {
-        this.columns = columns;
-        this.onOpen = onOpen;
-        this.tree = tree;
+    constructor({ app, host, label, columns, linked, hrefOf, onOpen, tree = null }) {
+        Object.assign(this, { app, columns, linked, hrefOf, onOpen, tree });
         this.body = element("div", { class: "rows", role: "rowgroup" });
-        const titles = columns.map((column) => element("span", { role: "columnheader", class: column.kind ?? "" }, column.title));
-        const header = element("div", { role: "row", class: "row header", "aria-rowindex": 1 }, ...titles);
+        this.headers = columns.map((column) => this.#header(column));
+        const header = element("div", { role: "row", class: "row header", "aria-rowindex": 1 }, ...this.headers);
         this.empty = element("p", { class: "empty" });
         this.box = element("div", { class: "grid", role: tree ? "treegrid" : "grid", tabindex: 0, "aria-label": label });
         this.box.append(element("div", { role: "rowgroup", class: "head" }, header), this.body, this.empty);
@@ -40,24 +43,36 @@ export class Grid {
         new ResizeObserver(([entry]) => this.#onResize(entry.contentRect.height)).observe(this.box);
     }
 
+    #header(column) {
+        const made = element("span", { role: "columnheader", class: column.kind ?? "" });
+        const sort = () => this.app.address.set({ sort: nextSort(this.app.address.get("sort"), column) });
+        made.append(column.value ? element("button", { class: "sort", onclick: sort }, column.title) : column.title);
+        return made;
+    }
+
     /** To ask for the height in each frame would be slow; it is 0 while the grid is hidden. */
     #onResize(height) {
         this.#seen = height;
         onNextFrame(this.draw);
     }
 
-    /** Show these items, `none` if there are none. The chosen one stays chosen. */
+    /** Items in the order that the address says; without one in the given order. */
+    sorted(items) {
+        return sorted(items, this.columns, this.app.address.get("sort"));
+    }
+
+    /** Show these items in their order, `none` if there are none. The chosen one stays chosen. */
     show(items, none) {
         this.#items = items;
         this.#index = new Map(items.map((item, index) => [item.key, index]));
         setText(this.empty, items.length === 0 ? none : "");
         setAttribute(this.box, "aria-rowcount", items.length + 1);
+        const sort = this.app.address.get("sort");
+        this.columns.forEach(({ key }, number) => {
+            const direction = { [key]: "ascending", [`-${key}`]: "descending" }[sort] ?? null;
+            setAttribute(this.headers[number], "aria-sort", direction);
+        });
         onNextFrame(this.draw);
-    }
-
-    /** The key of the chosen item; null if there is none. */
-    get active() {
-        return this.#active;
     }
 
     /** Choose an item, and bring it into view. */
@@ -94,7 +109,11 @@ export class Grid {
     };
 
     #addRow() {
-        const cells = this.columns.map((column) => element("span", { role: "gridcell", class: column.kind ?? "" }));
+        const cells = this.columns.map(({ key, kind }) => {
+            const cell = element("span", { role: "gridcell", class: kind ?? "" });
+            if (key === this.linked) cell.append(element("a", { tabindex: -1 }));
+            return cell;
+        });
         const row = element("div", { role: "row", class: "row", id: `${this.box.parentElement.id}-row-${this.#rows.length}` });
         row.append(...cells);
         this.#rows.push(row);
@@ -112,12 +131,19 @@ export class Grid {
             setAttribute(row, "aria-level", item.level + 1);
             setAttribute(row, "aria-expanded", this.tree.isOpen(item));
         }
-        this.columns.forEach((column, number) => column.fill(row.children[number], item));
+        this.columns.forEach((column, number) => {
+            const cell = row.children[number];
+            const link = column.key === this.linked ? cell.firstElementChild : null;
+            if (link !== null) setAttribute(link, "href", this.hrefOf(item));
+            column.fill(link ?? cell, item);
+        });
     }
 
+    /** A link that is opened elsewhere, by a key or the middle button, is left to the browser. */
     #onClick(event) {
         const item = event.target.closest(".row")?.item;
-        if (item === undefined) return;
+        if (item === undefined || event.ctrlKey || event.metaKey || event.shiftKey) return;
+        event.preventDefault();
         this.#active = item.key;
         if (event.target.classList.contains("fold")) this.tree.fold(item, !this.tree.isOpen(item));
         else this.onOpen(item);
@@ -125,6 +151,7 @@ export class Grid {
     }
 
     #onKey(event) {
+        if (event.target !== this.box) return;
         const page = Math.max(1, Math.floor(this.#seen / ROW_PX) - 2);
         const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
         const index = this.#index.get(this.#active) ?? -1;
@@ -154,4 +181,10 @@ export class Grid {
     #parent(item, index) {
         return this.#items.slice(0, index).findLast((other) => other.level < item.level);
     }
+}
+
+/** The order after a click on a header: numbers begin with the largest, and the third click ends the order. */
+function nextSort(sort, { key, kind = "" }) {
+    const [first, second] = kind.includes("number") || kind.includes("usage") ? [`-${key}`, key] : [key, `-${key}`];
+    return { [first]: second, [second]: "" }[sort] ?? first;
 }

@@ -1,22 +1,24 @@
 // The page: connects, keeps the state, and draws what is seen once in a frame.
 
-import { inOrder } from "./amounts.js";
+import { Address } from "./address.js";
+import { count, inOrder } from "./amounts.js";
 import { Applications } from "./applications.js";
-import { Asks } from "./asks.js";
+import { Configuration } from "./configuration.js";
 import { Details } from "./details.js";
-import { byId, element, setText } from "./dom.js";
+import { byId, element, setAttribute, setText } from "./dom.js";
 import { EventList } from "./eventlist.js";
 import { EventLog } from "./eventlog.js";
 import { Feed } from "./feed.js";
 import { onNextFrame } from "./frame.js";
-import { HeatMap } from "./nodes.js";
+import { Nodes } from "./nodes.js";
+import { Overview } from "./overview.js";
 import { Preemptions } from "./preemptions.js";
 import { QueueTree } from "./queues.js";
 import { logOut, openSession } from "./session.js";
 import { Partition, State } from "./state.js";
 import { Status } from "./status.js";
-import { Tabs } from "./tabs.js";
-import { WaitCharts, Waits } from "./waits.js";
+import { Users } from "./users.js";
+import { Waiting } from "./waiting.js";
 
 const TICK_MS = 500;
 /** Lists are made again at most so often; their rows are always as new as they can be. */
@@ -27,40 +29,42 @@ const SNAPSHOT_PAUSES = 9;
 const NOTICE_MS = 20_000;
 const BACKOFF_MS = [500, 1000, 2000, 4000, 8000, 15_000];
 
+const links = [...byId("views").children];
+const names = links.map((link) => link.dataset.view);
+const log = new EventLog();
+const address = new Address(names, followAddress);
+
 /** What all views share. */
 const app = {
     state: new State(),
     partition: new Partition("", {}),
-    /** The type of resource that bars show. */
+    /** The type of resource that bars and curves show. */
     type: "vcore",
     session: null,
     feed: null,
+    address,
+    log,
     /** Of each section: another number when its list has to be made again. And how many snapshots there have been. */
     shape: { queues: 0, applications: 0, nodes: 0 },
     snapshots: 0,
-    select: (kind, key) => details.open(kind, key),
+    select: (kind, key) => address.set({ show: `${kind}:${key}` }),
     /** What a list shows that is empty; nothing before the first snapshot. */
     none: (text) => (app.snapshots === 0 ? "" : text),
-    /** Tell something for a while; "" tells nothing any more. */
-    notice(text) {
-        clearTimeout(noticeTimer);
-        byId("notice").hidden = !text;
-        setText(byId("notice"), text);
-        noticeTimer = setTimeout(() => app.notice(""), NOTICE_MS);
-    },
+    notice,
 };
-let noticeTimer = 0;
-const [log, waits, status, details] = [new EventLog(), new Waits(), new Status(), new Details(app)];
+const [status, details] = [new Status(), new Details(app)];
 const views = {
+    overview: new Overview(app),
     queues: new QueueTree(app),
-    asks: new Asks(app),
+    waiting: new Waiting(app),
     applications: new Applications(app),
-    nodes: new HeatMap(app),
+    nodes: new Nodes(app),
+    users: new Users(app),
     preemptions: new Preemptions(app, log),
-    waits: new WaitCharts(waits),
+    configuration: new Configuration(app, log),
     events: new EventList(app, log),
 };
-let [snapshotSequence, refreshAt, listedAt, isLive] = [-1, 0, 0, false];
+let [snapshotSequence, refreshAt, listedAt, isLive, noticeTimer] = [-1, 0, 0, false, 0];
 
 function draw() {
     if (performance.now() - listedAt >= LIST_MS) {
@@ -68,11 +72,10 @@ function draw() {
         listedAt = performance.now();
     }
     status.update();
-    views[tabs.panel].update();
+    views[address.view].update();
     details.update();
 }
 
-const tabs = new Tabs(() => onNextFrame(draw));
 const feed = (app.feed = new Feed({ onSnapshot, onEvents, onLive, onMissing, onRestart, onJournal }));
 
 function onSnapshot(message, tookMs) {
@@ -80,8 +83,7 @@ function onSnapshot(message, tookMs) {
     app.snapshots += 1;
     snapshotSequence = message.sequence;
     refreshAt = performance.now() + Math.max(SNAPSHOT_MS, SNAPSHOT_PAUSES * tookMs);
-    for (const partition of app.state.partitions.values()) waits.addSnapshot(partition);
-    choosePartition(app.partition.name);
+    choosePartition();
     onNextFrame(draw);
 }
 
@@ -89,7 +91,6 @@ function onEvents(events) {
     for (const event of events) {
         if (event.sequence > snapshotSequence) app.state.apply(event);
         log.add(event);
-        waits.add(event);
     }
     if (events.at(-1).sequence > snapshotSequence) status.lag(events.at(-1));
     onLive();
@@ -107,24 +108,61 @@ function onMissing(from, to) {
 }
 
 function onRestart(reason) {
-    app.notice(`The daemon was restarted or has lost events, the state is read again: ${reason}`);
+    views.overview.samples.forget();
+    notice(`The daemon was restarted or has lost events, the state is read again: ${reason}`);
 }
 
 function onJournal(found) {
     status.journal(found.writable ? "" : `the journal cannot be written, so nothing is decided: ${found.reason ?? ""}`);
 }
 
-// ---- what is chosen
+/** Tell something for a while, with a button `{label, run}` if there is one; "" tells nothing any more. */
+function notice(text, button = null, isTrouble = false) {
+    clearTimeout(noticeTimer);
+    const box = byId("notice");
+    box.hidden = !text;
+    setAttribute(box, "data-trouble", isTrouble ? "" : null);
+    setText(box.firstElementChild, text);
+    const close = element("button", { "aria-label": "Close", onclick: () => notice("") }, "✕");
+    box.lastElementChild.replaceChildren(...(button ? [element("button", { onclick: button.run }, button.label)] : []), close);
+    noticeTimer = setTimeout(() => notice(""), NOTICE_MS);
+}
 
-function choosePartition(name) {
+// ---- the address
+
+/** Show the view of the address, with its filters. */
+function followAddress() {
+    for (const link of links) {
+        const isSeen = link.dataset.view === address.view;
+        setAttribute(link, "aria-current", isSeen ? "page" : null);
+        setAttribute(link, "href", address.to(link.dataset.view));
+        byId(link.dataset.view).hidden = !isSeen;
+        if (isSeen) document.title = `${link.dataset.title} - ykactor`;
+    }
+    for (const field of document.querySelectorAll("[data-value]")) {
+        const value = address.get(field.dataset.value);
+        if (field.value !== value) field.value = value;
+    }
+    choosePartition();
+    details.follow(app.snapshots > 0);
+    onNextFrame(draw);
+}
+
+for (const field of document.querySelectorAll("[data-value]"))
+    field.addEventListener("input", () => address.set({ [field.dataset.value]: field.value }, field.type === "search"));
+for (const name of ["partition", "type"])
+    byId(name).addEventListener("change", (event) => address.set({ [name]: event.target.value }));
+
+function choosePartition() {
     const found = app.state.partitions;
-    app.partition = found.get(name) ?? found.get("default") ?? found.values().next().value ?? new Partition("", {});
+    const first = found.get("default") ?? found.values().next().value ?? new Partition("", {});
+    app.partition = found.get(address.get("partition")) ?? first;
     offer(byId("partition"), [...found.keys()], app.partition.name);
     byId("partition-label").hidden = found.size < 2;
     const types = inOrder(app.partition.types());
-    if (!types.includes(app.type)) app.type = types[0];
+    app.type = types.includes(address.get("type")) ? address.get("type") : types[0];
     offer(byId("type"), types, app.type);
-    setText(byId("asks-count"), `(${app.partition.waiting()})`);
+    setText(byId("waiting-count"), app.none(count(app.partition.waiting())));
 }
 
 /** The choices of a list, made again only if they are others. */
@@ -134,17 +172,6 @@ function offer(select, choices, chosen) {
         select.replaceChildren(...choices.map((choice) => element("option", { value: choice }, choice)));
     select.value = chosen;
 }
-
-byId("partition").addEventListener("change", (event) => {
-    choosePartition(event.target.value);
-    onNextFrame(draw);
-});
-byId("type").addEventListener("change", (event) => {
-    app.type = event.target.value;
-    onNextFrame(draw);
-});
-
-byId("logout").addEventListener("click", logOut);
 
 // ---- the connection
 
@@ -190,5 +217,7 @@ async function run() {
     }
 }
 
+byId("logout").addEventListener("click", logOut);
+followAddress();
 setInterval(tick, TICK_MS);
 run();

@@ -1,179 +1,126 @@
-// The nodes as a heat map: a cell for each, coloured by its most used resource.
+// The nodes: a map or a list, grouped by an attribute.
 
-import { announce, byId, setAttribute, setText } from "./dom.js";
-import { onNextFrame } from "./frame.js";
+import { count, percent } from "./amounts.js";
+import { byId, element, setText } from "./dom.js";
+import { isOver } from "./health.js";
+import { NodeList } from "./nodelist.js";
+import { NodeMap } from "./nodemap.js";
+import { textOf } from "./session.js";
+import { natural } from "./sorting.js";
 
-const CELL_MIN = 12;
-const CELL_MAX = 56;
-const GAP = 2;
-/** Colours, from empty to full; page.css has them as --heat-0 and so on. */
-const LEVELS = 5;
-const NOT_SHOWN = "Nodes are not shown to you: what you may see is limited to queues.";
-const KEYS = "Arrow keys choose one, Enter shows it.";
+const NONE_FOUND = "No node has this in its name, state or attributes.";
+const NOT_SHOWN = "Nodes are not shown to you: what you may read is limited to queues.";
+/** More values of an attribute are one group. */
+const GROUPS_MAX = 60;
+const OTHER = "other";
+const ATTRIBUTES_MS = 10_000;
 
-export class HeatMap {
+export class Nodes {
     #drawn = "";
-    #names = [];
-    #chosen = -1;
-    /** Where the pointer is. */
-    #pointed = -1;
-    #columns = 1;
-    #cell = CELL_MAX;
+    /** Attributes by node. @type {Record<string, Record<string, string>>} */
+    #attributes = {};
+    #asked = "";
+    #askedAt = -Infinity;
+    #version = 0;
 
     constructor(app) {
         this.app = app;
-        this.box = byId("heat");
-        this.canvas = this.box.querySelector("canvas");
-        this.find = byId("nodes").querySelector("input");
-        this.find.addEventListener("input", () => this.update());
-        this.canvas.addEventListener("click", (event) => this.#open(this.#at(event)));
-        this.canvas.addEventListener("pointermove", (event) => this.#point(this.#at(event)));
-        this.canvas.addEventListener("pointerleave", () => this.#point(-1));
-        this.box.addEventListener("focus", () => this.#onFocus());
-        this.box.addEventListener("keydown", (event) => this.#onKey(event));
-        new ResizeObserver(() => onNextFrame(this.update)).observe(this.box);
+        this.map = new NodeMap(app, byId("heat"));
+        this.list = new NodeList(app);
     }
 
     /** Show the present state. */
-    update = () => {
-        if (this.box.offsetParent === null) return;
-        const wanted = `${this.app.shape.nodes} ${this.app.partition.name} ${this.find.value}`;
-        if (wanted !== this.#drawn) this.#list();
+    update() {
+        const { address, partition, shape, snapshots, type } = this.app;
+        this.#askForAttributes();
+        const isList = address.get("as") === "list";
+        byId("heat").hidden = isList;
+        byId("node-list").hidden = !isList;
+        const ordered = isList && address.get("sort") && `${snapshots} ${type}`;
+        const wanted = `${shape.nodes} ${partition.name} ${this.#version} ${location.hash} ${ordered}`;
+        if (wanted !== this.#drawn) this.#group(isList);
         this.#drawn = wanted;
-        this.#fit();
-        this.#draw();
-        this.#name();
-    };
-
-    /** The shown nodes in their order, of which the same one stays chosen; numbers in names count as such. */
-    #list() {
-        const chosen = this.#names[this.#chosen];
-        const text = this.find.value.trim().toLowerCase();
-        const order = new Intl.Collator("en", { numeric: true }).compare;
-        this.#names = [...this.app.partition.nodes.keys()].filter((name) => name.toLowerCase().includes(text)).sort(order);
-        this.#chosen = this.#names.indexOf(chosen);
+        setText(byId("nodes-summary"), this.#summary());
+        if (isList) this.list.draw();
+        else this.map.draw();
     }
 
-    /** Cells as large as there is room for. */
-    #fit() {
-        const width = this.box.clientWidth;
-        const room = Math.sqrt((width * Math.max(200, this.box.clientHeight)) / Math.max(1, this.#names.length));
-        this.#cell = Math.floor(Math.min(CELL_MAX, Math.max(CELL_MIN, room)));
-        this.#columns = Math.max(1, Math.floor(width / this.#cell));
-        const height = Math.max(1, Math.ceil(this.#names.length / this.#columns)) * this.#cell;
-        const scale = window.devicePixelRatio;
-        const [wide, high] = [Math.round(width * scale), Math.round(height * scale)];
-        if (this.canvas.width !== wide || this.canvas.height !== high) {
-            [this.canvas.width, this.canvas.height] = [wide, high];
-            this.canvas.style.height = `${height}px`;
+    /** What attributes nodes have is told by no event: it is asked for when there are other nodes. */
+    async #askForAttributes() {
+        const { partition, shape } = this.app;
+        const wanted = `${partition.name} ${shape.nodes}`;
+        const now = performance.now();
+        if (!partition.showsAll || wanted === this.#asked || now - this.#askedAt < ATTRIBUTES_MS) return;
+        [this.#asked, this.#askedAt] = [wanted, now];
+        try {
+            const { status, text } = await textOf(`/ws/v1/partition/${encodeURIComponent(partition.name)}/node-attributes`);
+            this.#attributes = status === 200 ? JSON.parse(text) : {};
+        } catch {
+            this.#asked = "";  // the line at the top tells that the daemon does not answer
         }
+        this.#version += 1;
+        this.#offer();
     }
 
-    #draw() {
-        const style = getComputedStyle(this.box);
-        const colours = Array.from({ length: LEVELS }, (_, level) => style.getPropertyValue(`--heat-${level}`));
-        const ink = style.color;
-        const context = this.canvas.getContext("2d");
-        context.setTransform(window.devicePixelRatio, 0, 0, window.devicePixelRatio, 0, 0);
-        context.clearRect(0, 0, this.box.clientWidth, this.canvas.height);
-        context.strokeStyle = context.fillStyle = ink;
-        const size = this.#cell - GAP;
-        let [draining, sum] = [0, 0];
-        this.#names.forEach((name, index) => {
-            const node = this.app.partition.nodes.get(name);
-            if (node === undefined) return;
-            const [x, y] = [(index % this.#columns) * this.#cell, Math.floor(index / this.#columns) * this.#cell];
-            const share = node.dominantShare;
-            sum += share;
-            context.fillStyle = colours[Math.min(LEVELS - 1, Math.floor(share * LEVELS))];
-            context.fillRect(x, y, size, size);
-            context.fillStyle = ink;
-            if (node.reservations.length > 0) context.fillRect(x + size / 2 - 2, y + size / 2 - 2, 4, 4);
-            if (!node.schedulable) {
-                draining += 1;
-                line(context, x, y + size, x + size, y);
+    /** The attributes by which nodes can be grouped: those that several nodes share. */
+    #offer() {
+        const values = new Map();
+        const all = Object.values(this.#attributes);
+        for (const attributes of all)
+            for (const [name, value] of Object.entries(attributes)) {
+                if (!values.has(name)) values.set(name, new Set());
+                values.get(name).add(value);
             }
-            if (index === this.#chosen) context.strokeRect(x - 0.5, y - 0.5, size + 1, size + 1);
-        });
-        setText(byId("nodes-summary"), this.#summary(sum, draining));
+        const shared = [...values].filter(([, found]) => found.size < Math.max(2, all.length)).map(([name]) => name).sort();
+        const select = byId("nodes-by");
+        select.replaceChildren(...["", ...shared].map((name) => element("option", { value: name }, name || "nothing")));
+        select.value = this.app.address.get("by");
+        select.parentElement.hidden = shared.length === 0;
     }
 
-    #summary(sum, draining) {
-        if (!this.app.partition.showsAll) return this.app.none(NOT_SHOWN);
-        const mean = this.#names.length ? Math.round((100 * sum) / this.#names.length) : 0;
-        return `${this.#names.length} nodes, on average ${mean} % used, ${draining} draining`;
-    }
-
-    /** Cells are too small for names: the name of the one that is pointed at, or chosen by keyboard, stands above them. */
-    #name() {
-        const text = this.#text(this.#pointed) || this.#text(this.#chosen);
-        setText(byId("nodes-name"), text);
-        this.canvas.title = this.#text(this.#pointed);
-        setAttribute(this.box, "aria-label", text ? `Node ${text}. ${KEYS}` : `Nodes. ${KEYS}`);
-    }
-
-    #at(event) {
-        const column = Math.floor(event.offsetX / this.#cell);
-        return column >= this.#columns ? -1 : Math.floor(event.offsetY / this.#cell) * this.#columns + column;
-    }
-
-    #point(index) {
-        if (index === this.#pointed) return;
-        this.#pointed = index;
-        onNextFrame(this.update);
-    }
-
-    /** Who comes by keyboard is told where; to scroll under a pointer would open another node than the one that is clicked. */
-    #onFocus() {
-        if (this.box.matches(":focus-visible")) this.#choose(Math.max(0, this.#chosen));
-    }
-
-    /** Choose the node of a cell, bring it into view, and tell a screen reader. */
-    #choose(index) {
-        if (this.#names.length === 0) return;
-        this.#chosen = Math.min(this.#names.length - 1, index);
-        this.#show(Math.floor(this.#chosen / this.#columns) * this.#cell);
-        announce(this.#text(this.#chosen));
-        onNextFrame(this.update);
-    }
-
-    #text(index) {
-        const name = this.#names[index];
-        const node = this.app.partition.nodes.get(name);
-        if (node === undefined) return "";
-        return `${name}: ${Math.round(100 * node.dominantShare)} % used${node.schedulable ? "" : ", draining"}`;
-    }
-
-    #open(index) {
-        if (index < 0 || index >= this.#names.length) return;
-        this.#chosen = index;
-        this.app.select("node", this.#names[index]);
-        onNextFrame(this.update);
-    }
-
-    #onKey(event) {
-        const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: this.#columns, ArrowUp: -this.#columns };
-        if (event.key in steps) {
-            this.#choose(Math.max(0, this.#chosen + steps[event.key]));
-        } else if (event.key === "Enter" || event.key === " ") {
-            this.#open(this.#chosen);
-        } else {
-            return;
+    #group(isList) {
+        const { address, partition } = this.app;
+        const [text, by] = [address.get("find").trim().toLowerCase(), address.get("by")];
+        const found = [...partition.nodes.keys()].filter((name) => this.#textOf(name).includes(text));
+        const keyed = found.map((name) => [natural(name), name]).sort(([a], [b]) => (a < b ? -1 : 1));
+        const groups = new Map();
+        for (const [, name] of keyed) {
+            const value = by ? (this.#own(name)[by] ?? OTHER) : "";
+            const group = groups.has(value) || groups.size < GROUPS_MAX ? value : OTHER;
+            if (!groups.has(group)) groups.set(group, []);
+            groups.get(group).push(name);
         }
-        event.preventDefault();
+        const ordered = [...groups].sort(([a], [b]) => (natural(a) < natural(b) ? -1 : 1));
+        const none = this.app.none(partition.showsAll ? (text ? NONE_FOUND : "There are no nodes.") : "");
+        this.names = keyed.map(([, name]) => name);
+        if (isList) this.list.show(ordered, by, none);
+        else this.map.show(ordered, by);
+        setText(byId("nodes-none"), isList || this.names.length ? "" : none);
     }
 
-    /** Scroll to the row of cells that begins there. */
-    #show(top) {
-        if (top < this.box.scrollTop) this.box.scrollTop = top;
-        const bottom = top + this.#cell - this.box.clientHeight;
-        if (bottom > this.box.scrollTop) this.box.scrollTop = bottom;
+    #own(name) {
+        return Object.hasOwn(this.#attributes, name) ? this.#attributes[name] : {};
     }
-}
 
-function line(context, x, y, toX, toY) {
-    context.beginPath();
-    context.moveTo(x, y);
-    context.lineTo(toX, toY);
-    context.stroke();
+    #textOf(name) {
+        const node = this.app.partition.nodes.get(name);
+        const words = Object.entries(this.#own(name)).map(([key, value]) => `${key}=${value}`);
+        return [name, node.schedulable ? "" : "drained draining", ...words].join(" ").toLowerCase();
+    }
+
+    #summary() {
+        const { partition } = this.app;
+        if (!partition.showsAll) return this.app.none(NOT_SHOWN);
+        let [sum, drained, over] = [0, 0, 0];
+        for (const name of this.names) {
+            const node = partition.nodes.get(name);
+            if (node === undefined) continue;
+            sum += node.dominantShare;
+            drained += !node.schedulable;
+            over += isOver(node);
+        }
+        const mean = this.names.length ? percent(sum / this.names.length) : "0 %";
+        const more = over ? `, ${over} over capacity` : "";
+        return `${count(this.names.length)} nodes, ${mean} in use on average, ${drained} drained${more}`;
+    }
 }

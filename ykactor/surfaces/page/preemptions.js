@@ -1,12 +1,33 @@
 // The preemptions among the last events, with what allows each.
 
+import { amount, inOrder } from "./amounts.js";
 import { drawLong, timeColumn } from "./cells.js";
 import { byId, setText } from "./dom.js";
 import { Grid } from "./grid.js";
 /** @import { EventRecord } from "./messages" */
 
-const victimsOf = (/** @type {EventRecord} */ event) => String(event.preemption?.victims.length ?? "");
+const VICTIMS_MAX = 3;
+
+/** What happened, as a sentence: who preempts whose tasks, and where. */
+function storyOf(/** @type {EventRecord} */ event) {
+    const { preemption, objectID, queueName } = event;
+    if (!preemption) return `Queue ${objectID}`;
+    const { victims, nodeID } = preemption;
+    const owners = [...new Set(victims.map((victim) => victim.applicationID))];
+    const more = owners.length > VICTIMS_MAX ? ` and ${owners.length - VICTIMS_MAX} more` : "";
+    const tasks = victims.length === 1 ? "a task" : `${victims.length} tasks`;
+    const from = victims.length ? ` preempts ${tasks} of ${owners.slice(0, VICTIMS_MAX).join(", ")}${more}` : " preempts nothing";
+    return `${objectID}${queueName ? ` of ${queueName}` : ""}${from}${nodeID ? ` on ${nodeID}` : ""}`;
+}
+
 const whyOf = (/** @type {EventRecord} */ event) => event.preemption?.why ?? event.message;
+const lostOf = (/** @type {EventRecord} */ { preemption }) => (preemption?.workLost ? lost(preemption.workLost) : "");
+
+/** Work that is lost, in hours of the first type. */
+function lost(amounts) {
+    const [type] = inOrder(Object.keys(amounts));
+    return type ? `${amount(type, amounts[type] / 3600)} ${type}·h` : "";
+}
 
 export class Preemptions {
     #drawn = "";
@@ -15,16 +36,23 @@ export class Preemptions {
         this.app = app;
         this.log = log;
         this.grid = new Grid({
+            app,
             host: byId("preemptions"),
             label: "Preemptions, the newest first",
-            onOpen: ({ event }) => app.select("event", event),
+            linked: "story",
+            hrefOf: ({ event }) => app.address.href({ show: `event:${event.sequence}` }),
+            onOpen: ({ event }) => app.select("event", String(event.sequence)),
             columns: [
                 timeColumn,
-                { title: "For", fill: (cell, { event }) => setText(cell, event.objectID) },
-                { title: "Queue", kind: "wide", fill: (cell, { event }) => setText(cell, event.queueName ?? "") },
-                { title: "Node", kind: "wide", fill: (cell, { event }) => setText(cell, event.preemption?.nodeID ?? "") },
-                { title: "Victims", kind: "number", fill: (cell, { event }) => setText(cell, victimsOf(event)) },
-                { title: "Why", kind: "reason", fill: (cell, { event }) => drawLong(cell, whyOf(event)) },
+                {
+                    key: "story", title: "What happened", value: ({ event }) => storyOf(event),
+                    fill: (cell, { event }) => drawLong(cell, storyOf(event)),
+                },
+                {
+                    key: "why", title: "Why", kind: "reason", value: ({ event }) => whyOf(event),
+                    fill: (cell, { event }) => drawLong(cell, whyOf(event)),
+                },
+                { key: "lost", title: "Work lost", kind: "number wide", fill: (cell, { event }) => setText(cell, lostOf(event)) },
             ],
         });
     }
@@ -32,11 +60,16 @@ export class Preemptions {
     /** Show the present state. */
     update() {
         setText(byId("preemptions-count"), this.app.none(this.#count()));
-        const wanted = `${this.log.preemptions.length} ${this.log.preemptions.at(-1)?.sequence} ${this.app.partition.name}`;
+        const { address, partition } = this.app;
+        const text = address.get("find").trim().toLowerCase();
+        const last = this.log.preemptions.at(-1)?.sequence;
+        const wanted = `${this.log.preemptions.length} ${last} ${partition.name} ${text} ${address.get("sort")}`;
         if (wanted === this.#drawn) return this.grid.draw();
         this.#drawn = wanted;
-        const found = this.log.preemptions.filter((event) => event.partition === this.app.partition.name).reverse();
-        this.grid.show(found.map((event) => ({ key: event, event })), this.app.none(this.#nothing()));
+        const hasText = (event) => `${storyOf(event)} ${whyOf(event)}`.toLowerCase().includes(text);
+        const isWanted = (event) => event.partition === partition.name && hasText(event);
+        const found = this.log.preemptions.filter(isWanted).reverse().map((event) => ({ key: event, event }));
+        this.grid.show(this.grid.sorted(found), this.app.none(text ? "No preemption has this." : this.#nothing()));
     }
 
     #count() {

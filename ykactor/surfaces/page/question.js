@@ -3,25 +3,40 @@
 import { byId, element } from "./dom.js";
 
 /**
- * Ask; returns what was typed ("" if nothing is to be typed), or null if the answer is no.
+ * Ask; returns what was typed or chosen ("" if nothing is to be), or null if the answer is no.
  *
- * `input`: `{label, value, choices}` of a field that has to be filled in; without it there is none.
+ * `words`: `{title, text, confirm, keep}`, the last two on the buttons.
+ * `input`: `{label, value, choices, isChoice, type}` of a field that has to be filled in; with `isChoice` only one of the choices
+ *     may be. Without it there is none.
  */
-export function ask(title, text, input = null) {
+export function ask({ title, text, confirm, keep }, input = null) {
     const dialog = byId("question");
-    const [label, field] = [dialog.querySelector("label"), dialog.querySelector("input")];
     dialog.querySelector("h2").textContent = title;
     dialog.querySelector("p").textContent = text;
-    label.hidden = input === null;
-    field.required = input !== null;
-    label.firstElementChild.textContent = input?.label ?? "";
-    field.value = input?.value ?? "";
-    byId("choices").replaceChildren(...(input?.choices ?? []).map((value) => element("option", { value })));
+    dialog.querySelector("[value=confirm]").textContent = confirm;
+    dialog.querySelector("[value=cancel]").textContent = keep;
+    const field = prepared(dialog.querySelector("label"), input);
     dialog.showModal();
-    (input === null ? dialog.querySelector("[value=cancel]") : field).focus();
+    (field ?? dialog.querySelector("[value=cancel]")).focus();
     return new Promise((resolve) => {
         // The event "close" comes later, and would be taken for the answer to the next question.
-        dialog.firstElementChild.onsubmit = (event) => resolve(event.submitter.value === "confirm" ? field.value.trim() : null);
+        const answer = (isYes) => resolve(isYes ? (field?.value.trim() ?? "") : null);
+        dialog.firstElementChild.onsubmit = (event) => answer(event.submitter.value === "confirm");
         dialog.oncancel = () => resolve(null);
     });
+}
+
+/** The field of the dialog; null without one. */
+function prepared(label, input) {
+    label.hidden = input === null;
+    label.replaceChildren();
+    if (input === null) return null;
+    const options = (input.choices ?? []).map((value) => element("option", { value }, input.isChoice ? value : ""));
+    const choices = element(input.isChoice ? "select" : "datalist", { id: "choices" }, ...options);
+    const typed = { list: "choices", autocomplete: "off", type: input.type ?? "text" };
+    const field = input.isChoice ? choices : element("input", typed);
+    field.required = true;
+    label.replaceChildren(input.label, field, ...(input.isChoice ? [] : [choices]));
+    if (!input.isChoice) field.value = input.value ?? "";
+    return field;
 }

@@ -1,6 +1,6 @@
 // The tree of queues: usage against guarantee and maximum, priorities, and how many asks wait where.
 
-import { amount, of, priority } from "./amounts.js";
+import { amount, count, of, priority } from "./amounts.js";
 import { drawUsage } from "./bar.js";
 import { isHeld } from "./cells.js";
 import { byId, element, setAttribute, setText } from "./dom.js";
@@ -18,28 +18,49 @@ export class QueueTree {
 
     constructor(app) {
         this.app = app;
-        this.find = byId("queues").querySelector("input");
-        this.find.addEventListener("input", () => this.update());
         const queue = (item) => app.partition.queues.get(item.key) ?? {};
         this.grid = new Grid({
+            app,
             host: byId("queues"),
             label: "Queues",
+            linked: "queue",
+            hrefOf: (item) => app.address.href({ show: `queue:${item.key}` }),
             onOpen: (item) => app.select("queue", item.key),
             tree: { isOpen: (item) => item.isOpen, fold: (item, open) => this.#fold(item.key, open) },
             columns: [
-                { title: "Queue", kind: "name", fill: (cell, item) => drawName(cell, item, this.#marksOf(item.key)) },
-                { title: "Used", kind: "usage", fill: (cell, item) => this.#drawUsage(cell, queue(item)) },
-                { title: "Pending", kind: "number wide", fill: (cell, item) => setText(cell, this.#pending(queue(item))) },
-                { title: "Queue prio", kind: "number", fill: (cell, item) => setText(cell, priority(queue(item).priority)) },
-                { title: "Running", kind: "number wide", fill: (cell, item) => setText(cell, running(queue(item))) },
-                { title: "Waiting", kind: "number", fill: (cell, item) => setText(cell, String(queue(item).pendingAsks || "")) },
+                {
+                    key: "queue", title: "Queue", kind: "name", value: (item) => item.key,
+                    fill: (cell, item) => drawName(cell, item, marksOf(queue(item))),
+                },
+                {
+                    key: "used", title: "Used", kind: "usage", value: (item) => of(queue(item).allocated, app.type),
+                    fill: (cell, item) => this.#drawUsage(cell, queue(item)),
+                },
+                {
+                    key: "pending", title: "Pending", kind: "number wide", value: (item) => of(queue(item).pending, app.type),
+                    fill: (cell, item) => setText(cell, this.#pending(queue(item))),
+                },
+                {
+                    key: "priority", title: "Priority", kind: "number wide", value: (item) => queue(item).priority ?? -Infinity,
+                    fill: (cell, item) => setText(cell, priority(queue(item).priority)),
+                },
+                {
+                    key: "running", title: "Running", kind: "number wide", value: (item) => queue(item).runningApplications ?? 0,
+                    fill: (cell, item) => setText(cell, running(queue(item))),
+                },
+                {
+                    key: "waiting", title: "Waiting", kind: "number", value: (item) => queue(item).pendingAsks ?? 0,
+                    fill: (cell, item) => setText(cell, queue(item).pendingAsks ? count(queue(item).pendingAsks) : ""),
+                },
             ],
         });
     }
 
     /** Show the present state. */
     update() {
-        const wanted = `${this.app.shape.queues} ${this.app.partition.name} ${this.find.value}`;
+        const { address, partition, shape, snapshots, type } = this.app;
+        const ordered = address.get("sort") && `${snapshots} ${type}`;
+        const wanted = `${shape.queues} ${partition.name} ${address.get("find")} ${address.get("sort")} ${ordered}`;
         if (wanted === this.#drawn) return this.grid.draw();
         this.#drawn = wanted;
         this.#children = new Map();
@@ -61,7 +82,7 @@ export class QueueTree {
         const items = [];
         const found = this.#found();
         const visit = (paths, level) => {
-            for (const path of paths) {
+            for (const { key: path } of this.grid.sorted(paths.map((key) => ({ key })))) {
                 if (found !== null && !found.has(path)) continue;
                 const below = this.#children.get(path);
                 const isOpen = below === undefined ? null : found !== null || this.#isOpen(path, level);
@@ -70,13 +91,13 @@ export class QueueTree {
             }
         };
         visit(this.#children.get("") ?? [], 0);
-        const none = found === null ? "There are no queues that you may see." : "No queue has this in its path.";
+        const none = found === null ? "You may read no queue here." : "No queue has this in its path.";
         this.grid.show(items, this.app.none(none));
     }
 
     /** The queues that are looked for, with those above them; null if none are. */
     #found() {
-        const text = this.find.value.trim().toLowerCase();
+        const text = this.app.address.get("find").trim().toLowerCase();
         if (!text) return null;
         const found = [...this.app.partition.queues.keys()].filter((path) => path.toLowerCase().includes(text));
         return new Set(found.flatMap(pathsOf));
@@ -95,18 +116,19 @@ export class QueueTree {
         const value = of(queue.pending, this.app.type);
         return value === 0 ? "" : amount(this.app.type, value);
     }
+}
 
-    /** What is unusual about a queue. */
-    #marksOf(path) {
-        const queue = this.app.partition.queues.get(path) ?? {};
-        const { state = "Active" } = queue;
-        return [...(state === "Active" ? [] : [state.toLowerCase()]), ...(isHeld(queue) ? ["held"] : [])].join(", ");
-    }
+/** What is unusual about a queue. */
+function marksOf(queue) {
+    const { state = "Active" } = queue;
+    const above = queue.aboveMax ? "above its maximum" : "";
+    const marks = [state === "Active" ? "" : state.toLowerCase(), isHeld(queue) ? "held" : "", above];
+    return marks.filter(Boolean).join(", ");
 }
 
 function drawName(cell, item, marks) {
     if (cell.childElementCount === 0) {
-        cell.append(element("span", { class: "fold", "aria-hidden": "true" }), element("span"), element("em"));
+        cell.append(element("span", { class: "fold", "aria-hidden": "true" }), element("span"), " ", element("em"));
     }
     const [fold, name, mark] = cell.children;
     cell.style.paddingLeft = `${item.level * 1.1}rem`;

@@ -39,6 +39,12 @@ async function refusalOf(token) {
 
 const send = (path, options) => fetch(path, { ...options, signal: AbortSignal.timeout(ANSWER_MS) });
 
+/** The answer of the daemon to a GET: its status, and its text. */
+export async function textOf(path) {
+    const answer = await send(path);
+    return { status: answer.status, text: await answer.text() };
+}
+
 function checked(found) {
     if (!found.websockets) throw new Error("the daemon has no websocket that a browser can reach: start it with --ws HOST:PORT");
     byId("logout").hidden = !found.isLoggedIn;

@@ -25,6 +25,7 @@ export class Partition {
         this.showsAll = shown.nodes !== undefined;
         /** @type {Partial<PartitionStatus["preemption"]>} */
         this.preemption = shown.preemption ?? {};
+        this.limits = shown.limits ?? [];
         /** On which nodes tasks were placed whose application is told next. @type {Map<string, string>} */
         this.placed = new Map();
     }
@@ -55,6 +56,8 @@ export class State {
         this.sequence = -1;
         /** When the last snapshot came, of performance.now(). */
         this.snapshotAt = 0;
+        /** What a snapshot says of the daemon. @type {Pick<Snapshot, "resourceManager" | "standbys" | "unconfirmed">} */
+        this.daemon = {};
         /** Of each section: grows when something comes or goes, so that its list has to be made again. */
         this.shape = { queues: 0, applications: 0, nodes: 0 };
     }
@@ -66,6 +69,8 @@ export class State {
     replace(snapshot) {
         const before = this.partitions;
         this.partitions = new Map(snapshot.partitions.map((found) => [found.name, new Partition(found.name, found)]));
+        const { resourceManager, standbys, unconfirmed } = snapshot;
+        this.daemon = { resourceManager, standbys, unconfirmed };
         this.sequence = snapshot.sequence;
         this.snapshotAt = performance.now();
         for (const section of Object.keys(this.shape)) {
