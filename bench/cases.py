@@ -14,6 +14,7 @@ from bench import (
     jobs,
     journal,
     measures,
+    page,
     phases,
     replicas,
     shapes,
@@ -107,6 +108,7 @@ _ANSWERING = adapting.Answering(nodes=2_000, classes=(1, 30, 60, 200))
 _TAKEOVER = adapting.Takeover(nodes=20, rounds=2)
 _STALL = adapting.Stall(nodes=20, pods=2_000, waves=15)
 
+_SHOWN = page.Shown(nodes=2_000, leaves=300, asks=20_000, applications=1_000, ends=10_000)
 _RUNNING = taking_over.Running(Workload(1_000, leaves=100, applications=1_000, asks_each=100))
 
 
@@ -191,9 +193,10 @@ CASES: dict[str, Case] = {
     "explain-changes": _case("answers", _PUZZLED, explaining.changes),
     "compare-days": Case("answers", _DAYS.nodes, _DAYS.asks, partial(comparing.compare, _DAYS)),
     "compare-year": Case("answers", _YEAR.nodes, _YEAR.asks, partial(comparing.compare, _YEAR)),
+    "page": Case("page", _SHOWN.nodes, _SHOWN.asks, partial(page.show, _SHOWN)),
     "memory": Case("memory", _LARGE.nodes, _LARGE.asks, partial(footprint, _LARGE)),
 }
-GROUPS = ("throughput", "phases", "latency", "followers", "sockets", "journal", "kubernetes", "answers", "memory")
+GROUPS = ("throughput", "phases", "latency", "followers", "sockets", "journal", "kubernetes", "answers", "page", "memory")
 
 #: The case computed from two others: the cost of an allocation with 5,000 nodes, divided by the cost with 500.
 COST_RATIO = "cost-ratio"

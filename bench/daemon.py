@@ -33,7 +33,7 @@ async def python_process(
 async def running_daemon(config: str, *arguments: str, program: str = "ykactor") -> AsyncIterator[tuple[str, int]]:
     """The URL and the process id of a daemon with this queue file and these arguments, killed when the block ends.
 
-    Without ``--ws`` it has a port of its own.
+    Without ``--ws`` it has a port of its own, and without ``--http`` no REST API; the URLs of several are separated by ``, ``.
 
     Args:
         program: a module that takes the arguments of ``ykactor``.
@@ -47,7 +47,8 @@ async def running_daemon(config: str, *arguments: str, program: str = "ykactor")
 
 @asynccontextmanager
 async def _serving(program: str, *arguments: str) -> AsyncIterator[tuple[str, int]]:
-    doors = ("--http", "none", *(() if "--ws" in arguments else ("--ws", "127.0.0.1:0")))
+    absent = {"--http": "none", "--ws": "127.0.0.1:0"}
+    doors = [each for option, address in absent.items() if option not in arguments for each in (option, address)]
     async with python_process(program, "serve", *doors, *arguments, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         log = b""

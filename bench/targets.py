@@ -106,6 +106,8 @@ _TARGETS: dict[tuple[str, str], Target] = {
     ("compare-year", "each_mib"): Target(200.0),
     ("memory", "running_mib"): Target(280.0),
     ("memory", "waiting_mib"): Target(100.0),
+    ("page", "shown_ms"): Target(1000),
+    ("page", "heap_ratio"): Target(1.1),
 }
 
 

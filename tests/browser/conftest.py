@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from chromium import Page, installed, new_page, running
+
+from bench.chromium import Page, installed, new_page, running
 
 
 @pytest.fixture(scope="session")

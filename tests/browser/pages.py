@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import trio
-from chromium import Page
 from daemon import RunningDaemon, application, asks, next_allocated, node, real_daemon
 from restdaemon import request
 
+from bench.chromium import Page
 from ykactor.client import ResourceManager, connect
 
 CONFIG = """

@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from chromium import Page
 from daemon import application, asks, next_allocated, node
 from msgspec import structs
 from pages import ANY, CELLS, LINK, ROWS, shown, some_work
 
+from bench.chromium import Page
 from ykactor.client import operate
 from ykactor.wire.si import messages as si
 

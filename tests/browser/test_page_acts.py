@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 import trio
-from chromium import Page
 from daemon import application, new_token, node, real_daemon
 from pages import CELLS, ROWS, World, shown, some_work
 
+from bench.chromium import Page
 from ykactor.client import connect
 
 BUTTONS = "[...document.querySelectorAll('#details .actions button')].map(button => button.innerText).join()"

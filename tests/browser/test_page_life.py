@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import trio
-from chromium import Page
 from daemon import RunningDaemon, application, asks, new_token, next_allocated, node, real_daemon, run_command
 from pages import CELLS, CONFIG, LINK, shown, some_work
 
+from bench.chromium import Page
 from ykactor.client import connect
 
 LIVE = "document.getElementById('status').dataset.state == 'live'"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import trio
-from chromium import HAPPEN_S, Page
 from daemon import application, asks
 from pages import CELLS, LINK, shown, some_work
 
+from bench.chromium import HAPPEN_S, Page
 from ykactor.wire.si import messages as si
 
 VIEWS = ("overview", "queues", "waiting", "applications", "nodes", "users", "preemptions", "configuration", "events")

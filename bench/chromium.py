@@ -5,7 +5,6 @@ This needs no library but the one for websockets, and no driver that has to fit 
 
 import base64
 import json
-import math
 import shutil
 import subprocess
 import time
@@ -176,7 +175,7 @@ class Page:
 @asynccontextmanager
 async def new_page(url: str) -> AsyncIterator[Page]:
     """A page of the browser at this URL, until the block ends."""
-    async with open_websocket_url(url, max_message_size=2**28, message_queue_size=math.inf) as connection:
+    async with open_websocket_url(url, max_message_size=2**28, message_queue_size=2**20) as connection:
         async with trio.open_nursery() as nursery:
             page = Page(connection)
             nursery.start_soon(page.listen)
