@@ -15,8 +15,8 @@ from daemon import LIMIT_S, run_command
 from localjobs import job_of, local_manager
 
 from ykactor.local import control, serving
+from ykactor.local.access import Access
 from ykactor.local.machine import user_name
-from ykactor.local.manager import only_own
 from ykactor.local.private import NotPrivate, private_directory
 
 NOBODY = 65534
@@ -148,7 +148,7 @@ def test_a_command_of_another_user_is_refused() -> None:
             await bound.bind(name)
             bound.listen()
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(serving.serve, trio.SocketListener(bound), taken, only_own)
+                nursery.start_soon(serving.serve, trio.SocketListener(bound), taken, Access(None, "").refusal)
                 with trio.fail_after(LIMIT_S):
                     answer = await trio.to_thread.run_sync(asked, abandon_on_cancel=True)
                 nursery.cancel_scope.cancel()

@@ -3,6 +3,7 @@
 A connection has one request and its answer.
 """
 
+import socket
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import trio
 from msgspec import Struct
 
 from ykactor.local.model import Job, State, Task
-from ykactor.local.private import NotPrivate, stranger, trusted_directory
+from ykactor.local.private import NotPrivate, opened, stranger, trusted_directory
 from ykactor.wire.si import messages as si
 from ykactor.wire.sockets import credentials
 
@@ -120,6 +121,20 @@ class NoManager(Exception):
     def __init__(self, message: str, *, has_begun: bool = False) -> None:
         super().__init__(message)
         self.has_begun = has_begun
+
+
+def listens(directory: Path) -> bool:
+    """True if a process listens in a directory; a socket alone may have been left behind."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            with opened(directory) as descriptor:
+                probe.connect(f"/proc/self/fd/{descriptor}/{NAME}")
+        except BlockingIOError:  # many others have connected just now
+            return True
+        except OSError:
+            return False
+    return True
 
 
 async def ask(directory: Path, request: Request) -> Answer:

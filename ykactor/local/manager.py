@@ -6,7 +6,7 @@ on the disk, and a start after ``kill -9`` finds what was not.
 
 import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -17,13 +17,16 @@ from ykactor import __version__
 from ykactor.client import Disconnected, Refusal, RequestRefused, connect, keep_registered
 from ykactor.client.login import LoginOptions
 from ykactor.local import control
+from ykactor.local.access import Access, Principal, System, visible_row, visible_task
+from ykactor.local.checks import checked
 from ykactor.local.exclusive import InUse, only_for, only_in
 from ykactor.local.isolation import Isolation
 from ykactor.local.jobs import Jobs, SubmitRefused
 from ykactor.local.machine import Machine, boot_id
 from ykactor.local.model import Ended, Job, State, Task
-from ykactor.local.private import private_directory, stranger
+from ykactor.local.private import private_directory, shared_directory
 from ykactor.local.processes import NotStarted, Processes
+from ykactor.local.quotas import Quotas, full_disk
 from ykactor.local.serving import Caller, listening, serve
 from ykactor.local.shared import SharedProcesses
 from ykactor.local.shared_groups import SharedCgroups
@@ -46,7 +49,8 @@ class Settings(Struct, frozen=True):
 
     Attributes:
         directory: where jobs and their output are kept.
-        user: who submits its jobs.
+        user: who submits its jobs, if they are those of one user.
+        system: if root runs it for all users; ``isolation`` has control groups for them then.
         stops_jobs: whether its jobs end with it, and those that it finds at its start.
     """
 
@@ -61,6 +65,7 @@ class Settings(Struct, frozen=True):
     stops_jobs: bool
     now_ns: Callable[[], int]
     say: Callable[[str], object]
+    system: System | None = None
 
 
 @asynccontextmanager
@@ -73,9 +78,12 @@ async def managing(settings: Settings) -> AsyncIterator[None]:
         OSError, sqlite3.Error: the state directory.
         Disconnected, RequestRefused: the daemon does not let it in, or another one has taken its place.
     """
-    settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with private_directory(settings.directory), only_in(settings.directory):
-        async with only_for(settings.url) as take_place:
+    is_shared = settings.system is not None
+    settings.directory.mkdir(mode=0o755 if is_shared else 0o700, parents=True, exist_ok=True)
+    check = shared_directory if is_shared else private_directory
+    with check(settings.directory), only_in(settings.directory):
+        # Any user could take the name for a daemon, and keep root from it; only root has an identity for this one.
+        async with no_place() if is_shared else only_for(settings.url) as take_place:
             with closing(Manager(settings, take_place)) as manager:
                 async with manager.running():
                     yield
@@ -107,6 +115,8 @@ class Manager:
         self._take_place = take_place
         self._store = Store(settings.directory)
         self._processes = _processes(settings)
+        self._access = Access(settings.system, settings.user)
+        self._quotas = Quotas()
         self._boot = boot_id()
         self.jobs = Jobs(settings.machine, self._store.next_number(), self._boot, settings.now_ns)
         #: The clients that wait for the end of jobs.
@@ -129,13 +139,13 @@ class Manager:
             **settings.login,
         )
         async with (
-            listening(settings.directory) as listener,
+            self._listening() as listener,
             kept as self._session,
             trio.open_nursery() as self._nursery,
         ):
             self._restore()
             self._nursery.start_soon(self._listen)
-            self._nursery.start_soon(serve, listener, self, only_own)
+            self._nursery.start_soon(serve, listener, self, self._access.refusal)
             self._nursery.start_soon(self._tick)
             self._nursery.start_soon(self._forget)
             settings.say(f"ready: {settings.isolation.description}")
@@ -145,6 +155,11 @@ class Manager:
                 if settings.stops_jobs:
                     await self._end_jobs()
             self._nursery.cancel_scope.cancel()
+
+    def _listening(self) -> AbstractAsyncContextManager[trio.SocketListener]:
+        if (system := self._settings.system) is None:
+            return listening(self._settings.directory)
+        return listening(self._settings.directory, 0o666 if system.group < 0 else 0o660, system.group)
 
     async def _end_jobs(self) -> None:
         self.jobs.stop_all()
@@ -158,6 +173,7 @@ class Manager:
         """Restore the jobs that were kept. A task that should have a process has one, or ends, or gets one."""
         for job, tasks in self._store.unfinished():
             self.jobs.restore(job, tasks)
+            self._quotas.add(job)
         for job, task in self.jobs.with_processes():
             if task.boot != self._boot:
                 ended = self._processes.ended(task)
@@ -228,6 +244,10 @@ class Manager:
             effects = self.jobs.take()
             if effects.has_changes:
                 self._store.commit(effects.jobs, effects.tasks.values(), effects.ended, self._settings.now_ns())
+            for job in effects.jobs:
+                self._quotas.add(job)
+            for name in effects.ended:
+                self._quotas.remove(name)
             with suppress(*_NOT_LET_IN):  # what has ended the session is handled where it is read
                 if effects.records:
                     self._session.send(si.ApplicationRequest(records=effects.records))
@@ -261,47 +281,53 @@ class Manager:
 
     async def answer(self, caller: Caller, request: control.Request) -> control.Answer:
         """Answer a request of the command line."""
-        match request:
-            case control.Submit(job=job):
-                return self._submit(job)
-            case control.PlanJob(job=job):
-                return self._planned(job)
-            case control.ListJobs(limit=limit):
-                return control.JobList([self._row(job) for job in self._store.newest(limit)])
-            case control.ShowJob(job=name, index=index):
-                return self._shown(name, index)
+        principal = await self._access.principal(caller)
+        try:
+            match request:
+                case control.Submit(job=job):
+                    return self._submit(await self._access.submitted(principal, checked(job)))
+                case control.PlanJob(job=job):
+                    planned = await self._access.submitted(principal, checked(job))
+                    return control.PlannedJob(*self.jobs.planned(self._maker(planned)))
+                case control.ListJobs(limit=limit):
+                    return control.JobList([visible_row(principal, job, self._row(job)) for job in self._store.newest(limit)])
+                case control.ShowJob(job=name, index=index):
+                    return self._shown(principal, name, index)
+        except SubmitRefused as refused:
+            return control.Refused(str(refused))
 
-    def _shown(self, name: str, index: int | None) -> control.Answer:
+    def _shown(self, principal: Principal, name: str, index: int | None) -> control.Answer:
         found = self._store.find(name)
         if found is None:
             return control.Refused(f"there is no job {name}; ykactor jobs lists them")
         if index is not None and index not in found.indexes:
             return control.Refused(f"there is no task {name}.{index}: {name} has the tasks {found.first} to {found.last}")
-        tasks = self._store.tasks(name, index)
-        return control.ShownJob(self._row(found), tasks, str(self._processes.job_directory(name)))
-
-    def _planned(self, job: Job) -> control.Answer:
-        try:
-            return control.PlannedJob(*self.jobs.planned(self._maker(job)))
-        except SubmitRefused as refused:
-            return control.Refused(str(refused))
+        tasks = [visible_task(principal, found, task) for task in self._store.tasks(name, index)]
+        row = visible_row(principal, found, self._row(found))
+        return control.ShownJob(row, tasks, str(self._processes.job_directory(name)))
 
     def _maker(self, job: Job) -> Callable[[str], Job]:
-        """Makes a job of the user that is submitted now, for its id."""
-        now_ns, user = self._settings.now_ns(), self._settings.user
-        return lambda job_id: structs.replace(job, id=job_id, user=user, submitted_ns=now_ns)
+        """Makes a job that is submitted now, for its id."""
+        now_ns = self._settings.now_ns()
+        return lambda job_id: structs.replace(job, id=job_id, submitted_ns=now_ns)
 
     def _submit(self, job: Job) -> control.Answer:
         known = self._store.submitted_with(job.token)
         if known is None:
-            try:
-                known = self.jobs.submit(self._maker(job))
-            except SubmitRefused as refused:
-                return control.Refused(str(refused))
+            self._check_room(job)
+            known = self.jobs.submit(self._maker(job))
             self._carry_out()
         away = f"it waits for the daemon at {self._settings.url}, which is not there: start one with ykactor serve"
         directory = str(self._processes.job_directory(known.id))
         return control.Submitted(known.id, directory, away if self._session.is_lost else "")
+
+    def _check_room(self, job: Job) -> None:
+        """SubmitRefused if a shared machine has no room for a new job of its user."""
+        if self._settings.system is None:
+            return
+        directory = self._settings.directory
+        if reason := self._quotas.refusal(job) or full_disk((directory, directory / "jobs")):
+            raise SubmitRefused(reason)
 
     def _row(self, job: Job) -> control.JobRow:
         arguments = [os.fsdecode(argument).encode(errors="replace").decode() for argument in job.arguments]
@@ -311,6 +337,7 @@ class Manager:
         return control.JobRow(*known, indexes, job.is_gang, states)
 
 
-def only_own(caller: Caller) -> str:
-    """The reason for which a process is not served: it is of another user than this one."""
-    return stranger(caller.pid, caller.uid, os.geteuid())
+@asynccontextmanager
+async def no_place() -> AsyncIterator[Callable[[str], None]]:
+    """Hold nothing at a daemon, as ``only_for`` does."""
+    yield lambda term: None

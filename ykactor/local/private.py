@@ -35,6 +35,21 @@ def private_directory(directory: Path) -> Iterator[int]:
 
 
 @contextmanager
+def shared_directory(directory: Path) -> Iterator[int]:
+    """A directory of root that all users may enter, and only root can change; its descriptor.
+
+    Raises:
+        NotPrivate. OSError: it cannot be entered.
+    """
+    with opened(directory) as descriptor:
+        status = os.fstat(descriptor)
+        _check(directory, status, _ROOT, _OTHERS_WRITE)
+        if not status.st_mode & stat.S_IXOTH:
+            raise NotPrivate(f"{directory}: found the mode {stat.S_IMODE(status.st_mode):o}, expected 755: all users enter it")
+        yield descriptor
+
+
+@contextmanager
 def trusted_directory(directory: Path) -> Iterator[tuple[int, int]]:
     """The directory of a local resource manager, of the own user or of root: its descriptor, and the uid of its owner.
 

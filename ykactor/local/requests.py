@@ -35,7 +35,7 @@ def application(job: Job, *, is_held: bool) -> si.AddApplicationRequest:
     return si.AddApplicationRequest(
         application_id=job.id,
         queue_name=job.queue,
-        ugi=si.UserGroupInformation(user=job.user),
+        ugi=si.UserGroupInformation(user=job.user, groups=job.login.groups if job.login else []),
         tags={"namespace": job.queue.removeprefix(_ROOT) or "default"},
         placeholder_ask={name: amount * job.count for name, amount in job.resource.items()} if is_held else None,
         gang_scheduling_style="Hard" if is_held else "",

@@ -53,6 +53,7 @@ class SharedProcesses:
         self._ended_before: set[str] = set()
         self._state.mkdir(mode=0o700, exist_ok=True)
         self._jobs.mkdir(mode=0o711, exist_ok=True)
+        self._jobs.chmod(0o711)  # whatever the umask
 
     def job_directory(self, job: str) -> Path:
         """The directory with those of the attempts, ``INDEX.ATTEMPT``, which are of the user of the job."""

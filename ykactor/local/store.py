@@ -1,5 +1,6 @@
 """Jobs and tasks on the disk: what is committed survives ``kill -9`` and, as ``synchronous=FULL`` says, a loss of power."""
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -31,7 +32,9 @@ class Store:
     """
 
     def __init__(self, directory: Path) -> None:
-        self._connection = sqlite3.connect(directory / "jobs.sqlite", isolation_level=None)
+        path = directory / "jobs.sqlite"
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))  # others may enter; the files beside it are alike
+        self._connection = sqlite3.connect(path, isolation_level=None)
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=FULL")
         self._connection.executescript(_SCHEMA)

@@ -13,7 +13,8 @@ EXAMPLES = {
     "jobs": ("ykactor jobs", "ykactor jobs job-3.4"),
     "logs": ("ykactor logs job-3", "ykactor logs -f job-3.4"),
     "wait": ("ykactor wait job-3", "ykactor wait job-3.1 job-3.2"),
-    "local": ("ykactor local", "ykactor local --resource vcore=4 --resource gpu=2"),
+    "local": ("ykactor local --resource vcore=4 --resource gpu=2", "ykactor local --system --url unix:/run/ykactor/ws.sock"),
+    "local install": ("ykactor local install", "ykactor local install > install.sh"),
     # ---- looking
     "queues": ("ykactor queues", "ykactor queues --queue root.batch -o wide"),
     "apps": ("ykactor apps --user bob", "ykactor apps --since 1d"),

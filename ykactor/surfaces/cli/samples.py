@@ -35,7 +35,7 @@ def command(directory: Path) -> None:
 
 def sample_files() -> Iterator[tuple[PurePath, Traversable]]:
     """The samples with their paths below DIR, in order."""
-    root = _root()
+    root = samples_root()
     for name in DIRECTORIES:
         yield from _files_below(PurePath(name), root.joinpath(name))
 
@@ -50,7 +50,7 @@ def _files_below(path: PurePath, directory: Traversable) -> Iterator[tuple[PureP
             yield path / source.name, source
 
 
-def _root() -> Traversable:
+def samples_root() -> Traversable:
     """The root of the samples: in a wheel ``ykactor/samples`` (``force-include`` in ``pyproject.toml``), else the source tree."""
     package = resources.files("ykactor")
     packaged = package / "samples"

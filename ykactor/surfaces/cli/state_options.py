@@ -44,14 +44,17 @@ def lacking() -> Iterator[None]:
         raise
 
 
-def make_directory(path: Path) -> None:
-    """Make a directory for this user alone, unless it is there.
+def make_directory(path: Path, mode: int = 0o700) -> None:
+    """Make a directory with a mode, whatever the umask, unless it is there; without a mode for this user alone.
 
     Raises:
         ClickException: it cannot be made.
     """
     try:
+        is_there = path.exists()
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not is_there:
+            path.chmod(mode)
     except OSError as error:
         kind = exit_codes.Unavailable if may_pass(error) else exit_codes.FileProblem
         where = "" if error.filename == str(path) else f": {error.filename}"

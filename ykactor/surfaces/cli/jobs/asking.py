@@ -13,6 +13,7 @@ from ykactor.core.values.quantities import parse_quantity
 from ykactor.local import control
 from ykactor.local.model import State, Task
 from ykactor.local.private import NotPrivate
+from ykactor.local.system import DIRECTORY
 from ykactor.surfaces.cli.options import Parsed
 
 #: Seconds to wait for an answer when the local resource manager has gone: it may be starting again.
@@ -25,7 +26,7 @@ _TASK = re.compile(r"(job-\d+)\.\d{1,9}", re.ASCII)
 _INDEX = re.compile(r"\d{1,9}", re.ASCII)
 
 
-def default_directory() -> Path:
+def own_directory() -> Path:
     """The directory in which a user's local resource manager keeps its jobs.
 
     Raises:  UsageError: the user has no home directory, as in some containers.
@@ -38,8 +39,23 @@ def default_directory() -> Path:
         raise click.UsageError("found no home directory, expected --local-dir or YKACTOR_LOCAL_DIR") from None
 
 
+def default_directory() -> Path:
+    """The directory of the local resource manager of this user, or of the machine if only that one listens.
+
+    Raises:  UsageError: neither listens, and the user has no home directory.
+    """
+    is_shared = control.listens(DIRECTORY)
+    try:
+        own = own_directory()
+    except click.UsageError:
+        if is_shared:
+            return DIRECTORY
+        raise
+    return DIRECTORY if is_shared and not control.listens(own) else own
+
+
 def usual_directory() -> Path:
-    """The directory for commands without ``--local-dir``. Raises:  UsageError: the user has no home directory."""
+    """The directory for commands without ``--local-dir``. Raises:  UsageError: as of ``default_directory``."""
     given = os.environ.get("YKACTOR_LOCAL_DIR")
     return Path(given) if given else default_directory()
 
@@ -51,7 +67,7 @@ directory_option = click.option(
     envvar="YKACTOR_LOCAL_DIR",
     show_envvar=True,
     default=default_directory,
-    show_default="~/.local/state/ykactor-local",
+    show_default=f"~/.local/state/ykactor-local, or {DIRECTORY} if only there something listens",
     help="Where the local resource manager keeps its jobs, and listens for these commands.",
 )
 

@@ -17,9 +17,11 @@ from ykactor.local.isolation import best_isolation
 from ykactor.local.machine import GPU, this_machine, this_user
 from ykactor.local.manager import Settings, managing
 from ykactor.local.private import NotPrivate
+from ykactor.local.system import DIRECTORY
 from ykactor.surfaces.cli import exit_codes, loop
 from ykactor.surfaces.cli.cells import resource as resource_text
-from ykactor.surfaces.cli.jobs.asking import amount_of, directory_option
+from ykactor.surfaces.cli.jobs.asking import amount_of, own_directory
+from ykactor.surfaces.cli.jobs.shared import SystemOptions, install, system_options
 from ykactor.surfaces.cli.options import Number
 from ykactor.surfaces.cli.state_options import make_directory
 from ykactor.surfaces.cli.terminal import say
@@ -27,9 +29,18 @@ from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.net.descriptors import raise_limit
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @daemon_options
-@directory_option
+@click.option(
+    "--local-dir",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="YKACTOR_LOCAL_DIR",
+    show_envvar=True,
+    show_default=f"~/.local/state/ykactor-local; with --system {DIRECTORY}",
+    help="Where the jobs are kept, and where the commands about jobs find this program.",
+)
+@system_options
 @click.option(
     "--resource",
     "amounts",
@@ -58,29 +69,46 @@ from ykactor.surfaces.net.descriptors import raise_limit
     is_flag=True,
     help="End all jobs when this program ends, and at its start; otherwise they go on, and the next one takes them over.",
 )
+@click.pass_context
 def command(
-    daemon: Destination, directory: Path, amounts: tuple[tuple[str, int], ...], gpu_type: str, grace: float, stop_jobs: bool
+    context: click.Context,
+    *,
+    daemon: Destination,
+    directory: Path | None,
+    shared: SystemOptions,
+    amounts: tuple[tuple[str, int], ...],
+    gpu_type: str,
+    grace: float,
+    stop_jobs: bool,
 ) -> None:
     """Run jobs of ykactor run on this machine, as a resource manager of the daemon.
 
     Its tasks are processes, in scopes of systemd where it runs, else in process groups. They go on while this program or the
     daemon is away. It is for one machine: what is larger belongs on Kubernetes or Slurm.
+
+    With --system it serves all users of the machine, and starts each job as its user: ykactor local install says how.
     """
+    if context.invoked_subcommand is not None:
+        return
+    system = shared.chosen(daemon.url)
+    directory = (directory or (DIRECTORY if system else own_directory())).absolute()
+    isolation = shared.isolation(directory) if system else best_isolation(directory)
     machine = this_machine(dict(amounts), gpu_type)
-    make_directory(directory)
+    make_directory(directory, 0o755 if system else 0o700)
     raise_limit()  # each task and each command that waits needs a descriptor
     settings = Settings(
         url=daemon.url,
         login=daemon.login(),
         rm_id=f"local-{machine.node_id}",
-        directory=directory.absolute(),
+        directory=directory,
         machine=machine,
-        isolation=best_isolation(directory.absolute()),
+        isolation=isolation,
         user=this_user(),
         grace_s=grace,
         stops_jobs=stop_jobs,
         now_ns=system_ns,
         say=partial(say, err=True),
+        system=system,
     )
     say(f"{machine.node_id}: {resource_text(machine.resource)}", err=True)
     try:
@@ -89,6 +117,9 @@ def command(
         raise daemon.problem(exit_codes.first_of(errors)) from None
     if was_interrupted:
         raise KeyboardInterrupt
+
+
+command.add_command(install)
 
 
 async def _manage(settings: Settings) -> bool:

@@ -20,6 +20,7 @@ from msgspec import Struct
 from ykactor.core.config.properties import WITH_GANGS
 from ykactor.core.values.quantities import parse_duration
 from ykactor.local import control
+from ykactor.local.login import own_login
 from ykactor.local.model import Job
 from ykactor.local.untrusted import Unreadable, is_there, open_regular
 from ykactor.surfaces.cli import loop
@@ -196,6 +197,7 @@ class _Wanted(Struct, frozen=True):
             is_gang=self.gang is not None,
             time_limit_s=self.time_limit_s,
             retries=self.retries,
+            login=own_login(),
         )
 
     def _resource(self) -> dict[str, int]:
