@@ -1,14 +1,14 @@
 """``python -m bench.steps``: which tasks of a daemon spend the CPU time of a placement, for the messages of ``small_messages``.
 
-The daemon is this module with the arguments of ``ykactor``, started by itself. An instrument of trio adds up the CPU time of the
-event loop's thread by task; on SIGUSR1 the daemon writes what it and its other threads have spent since the last one.
+The daemon is this module with the arguments of ``ykactor``, started by itself with ``YKACTOR_BENCH_STEPS``. An instrument of
+trio adds up the CPU time of the event loop's thread by task; on SIGUSR1 the daemon writes what it and its other threads have
+spent since the last one.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 import tempfile
 import threading
 import time
@@ -185,4 +185,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    _serve() if sys.argv[1:] else main()
+    _serve() if _OUT in os.environ else main()

@@ -2,6 +2,8 @@
 
 import json
 import os
+import runpy
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from io import StringIO
@@ -387,3 +389,12 @@ def test_table_says_met_and_missed(report: Report) -> None:
     assert "met" in lines["own-1000"]
     assert lines["phases-apps-1000-fifo"].split()[1:] == ["12.2"] * len(COSTS)
     assert "…" not in "".join(lines.values())
+
+
+@pytest.mark.parametrize(("argument", "code"), [("--help", 0), ("serve", 2)])
+def test_steps_serve_only_for_themselves(monkeypatch: pytest.MonkeyPatch, argument: str, code: int) -> None:
+    """``bench.steps`` is the daemon that it measures if it has started it, and else a command without arguments."""
+    monkeypatch.setattr(sys, "argv", ["bench.steps", argument])
+    with pytest.warns(RuntimeWarning, match="found in sys.modules"), pytest.raises(SystemExit) as ended:
+        runpy.run_module("bench.steps", run_name="__main__")
+    assert ended.value.code == code
