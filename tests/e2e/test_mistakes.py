@@ -65,7 +65,7 @@ MISTAKES = (
     ("run --resource gpu -- true", "--resource", "'gpu'", "such as gpu=2"),
     ("run --queue root.batsh -- true", "queue root.batsh does not exist"),
     ("run --queue root.closed -- true", "root.closed"),
-    ("run --queue root.dev -- notacommand", "notacommand", "not found"),
+    ("run --queue root.dev -- notacommand", "ykactor: notacommand: command not found", "exit code 127"),
     ("cancel job-1.1", "job-1.1", "has ended: Completed"),
     ("cancel job-2.1", "job-2.1", "has ended: Completed"),
     ("cancel job-2.7", "no task job-2.7", "job-2 has the tasks 1 to 2"),

@@ -22,10 +22,17 @@ LIMIT_S = 30
 NOT_STARTED = 125
 #: The descriptor of the file for the exit code, which the command does not have.
 _EXIT = 3
+#: Become the command, in the shell. That it is not there is said without the words of the shell, which nobody has called.
+EXECUTE = """\
+case $1 in */*) [ -e "$1" ] ;; *) command -v -- "$1" > /dev/null ;; esac ||
+{ command printf 'ykactor: %s: command not found\\n' "$1" >&2; exit 127; }
+exec "$@"
+"""
 # A signal to the group is the command's business: the shell stays, and says how the command has ended.
-_SHELL = """\
+_SHELL = f"""\
 trap : TERM INT HUP QUIT ALRM PIPE USR1 USR2
-(exec 3>&-; exec "$@")
+(exec 3>&-
+{EXECUTE})
 echo $? >&3
 kill -KILL 0
 """

@@ -21,18 +21,19 @@ from msgspec import structs
 
 from ykactor.core.values.quantities import quantity_text
 from ykactor.local.isolation import Isolation
+from ykactor.local.launcher import EXECUTE
 from ykactor.local.model import Ended, Job, Task
 from ykactor.local.untrusted import Unreadable, is_there, open_regular, read_small
 
 # A signal to the group is the command's business: the shell stays, and says how the command has ended. ``command -p`` and
 # ``exec`` find programs only, whatever the environment makes of their names.
-_SHELL = """\
+_SHELL = f"""\
 [ -z "$1" ] || echo 0 > "$1/cgroup.procs" || exit 125
 shift
 trap : TERM INT HUP QUIT ALRM PIPE USR1 USR2
 echo $$ > "$YKACTOR_ATTEMPT_DIR/pid.$$" &&
 command -p ln "$YKACTOR_ATTEMPT_DIR/pid.$$" "$YKACTOR_ATTEMPT_DIR/pid" || exit 125
-(exec "$@")
+({EXECUTE})
 echo $? > "$YKACTOR_ATTEMPT_DIR/exit"
 kill -KILL 0
 """
