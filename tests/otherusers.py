@@ -2,7 +2,9 @@
 
 import os
 import socket
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -30,18 +32,17 @@ def skip_without_system() -> None:
         pytest.skip("found no tree of control groups in which this process may make some", allow_module_level=True)
 
 
-def open_to_all(directory: Path) -> Path:
-    """A directory that all users can reach."""
-    directory.mkdir(exist_ok=True)
-    for each in (directory, *directory.parents):
-        if not each.stat().st_mode & 0o001:
-            each.chmod(each.stat().st_mode | 0o011)
-    directory.chmod(0o755)
-    return directory
+@contextmanager
+def directory_for_all() -> Iterator[Path]:
+    """A directory that all users can enter: those of pytest are for its own user, and each run makes them so again."""
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        yield directory
 
 
-def connected_as(uid: int, directory: Path) -> trio.SocketStream:
-    """A connection that a process of a user has made, and handed over.
+def connections_as(uid: int, directory: Path, count: int) -> list[trio.SocketStream]:
+    """Connections that a process of a user has made, and handed over; at most 250.
 
     Raises:  ConnectionRefusedError: it could not.
     """
@@ -52,21 +53,23 @@ def connected_as(uid: int, directory: Path) -> trio.SocketStream:
             status = 1
             try:
                 os.setgroups([]), os.setgid(uid), os.setuid(uid)
-                made = socket.socket(socket.AF_UNIX)
-                made.connect(str(directory / control.NAME))
-                socket.send_fds(theirs, [b"!"], [made.fileno()])
+                made = [socket.socket(socket.AF_UNIX) for _ in range(count)]
+                for each in made:
+                    each.connect(str(directory / control.NAME))
+                socket.send_fds(theirs, [b"!"], [each.fileno() for each in made])
                 status = 0
             finally:
                 os._exit(status)
         if os.waitpid(child, 0)[1]:
             raise ConnectionRefusedError
-        (descriptor,) = socket.recv_fds(ours, 1, 1)[1]
-    return trio.SocketStream(trio.socket.from_stdlib_socket(socket.socket(fileno=descriptor)))
+        descriptors = socket.recv_fds(ours, 1, count)[1]
+    return [trio.SocketStream(trio.socket.from_stdlib_socket(socket.socket(fileno=each))) for each in descriptors]
 
 
 async def ask_as(uid: int, directory: Path, request: control.Request) -> control.Answer:
     """The answer that a user gets."""
-    async with connected_as(uid, directory) as stream:
+    (stream,) = connections_as(uid, directory, 1)
+    async with stream:
         with suppress(trio.BrokenResourceError):  # it was refused before it had said anything
             await control.send(stream, request)
         answer: control.Answer = msgspec.json.decode(await control.read_line(stream, 2**24), type=control.Answer)

@@ -74,7 +74,13 @@ async def test_who_goes_away_is_not_waited_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [b"{}\n", b"\xff\n", b'{"type":"ListJobs","limit":"many"}\n', b'{"type":"ShowJob","job":"j","x":' + b"[" * 10_000 + b"\n"],
+    [
+        b"{}\n",
+        b"\xff\n",
+        b'{"type":"ListJobs","limit":1267650600228229401496703205376}\n',
+        b'{"type":"ListJobs","limit":"many"}\n',
+        b'{"type":"ShowJob","job":"j","x":' + b"[" * 10_000 + b"\n",
+    ],
 )
 async def test_what_is_no_request_is_refused(tmp_path: Path, line: bytes) -> None:
     """And the next client is answered."""

@@ -3,7 +3,7 @@
 
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,18 @@ import pytest
 import trio
 from daemon import LIMIT_S, real_daemon, run_command
 from localjobs import LocalManager, job_of
-from otherusers import BIN, DAEMON, LOGIN, NOBODY, ask_as, connected_as, open_to_all, refusal_of, skip_without_system, submit_as
+from otherusers import (
+    BIN,
+    DAEMON,
+    LOGIN,
+    NOBODY,
+    ask_as,
+    connections_as,
+    directory_for_all,
+    refusal_of,
+    skip_without_system,
+    submit_as,
+)
 
 from ykactor.local import control, serving
 from ykactor.local.model import Job, State
@@ -36,6 +47,12 @@ identities:
 """
 
 
+@pytest.fixture
+def base() -> Iterator[Path]:
+    with directory_for_all() as directory:
+        yield directory
+
+
 def job(script: str = "true", **fields: Any) -> Job:
     return job_of(script, **{"login": LOGIN, "resource": {"vcore": 100, "memory": 2**26}} | fields)
 
@@ -43,7 +60,10 @@ def job(script: str = "true", **fields: Any) -> Job:
 @asynccontextmanager
 async def shared_manager(base: Path, url: str = "") -> AsyncIterator[LocalManager]:
     """A local resource manager for all users; without a daemon at an address jobs wait."""
-    manager = LocalManager(open_to_all(open_to_all(base) / "local"), url or f"unix:{base}/nobody", *OPTIONS)
+    directory = base / "local"
+    directory.mkdir()
+    directory.chmod(0o755)
+    manager = LocalManager(directory, url or f"unix:{base}/nobody", *OPTIONS)
     with trio.fail_after(LIMIT_S):
         await manager.start()
         try:
@@ -58,9 +78,9 @@ async def shown_to(uid: int, directory: Path, name: str) -> control.ShownJob:
     return answer
 
 
-async def test_users_among_themselves(tmp_path: Path) -> None:
+async def test_users_among_themselves(base: Path) -> None:
     """A user sees of the jobs of others only where they are and what they take, and gets none of them by a token."""
-    async with shared_manager(tmp_path) as local:
+    async with shared_manager(base) as local:
         directory = local.directory
         hers = await submit_as(DAEMON, directory, job(token="the same", name="hers", environ=[b"SECRET=1"]))
         others = await submit_as(BIN, directory, job(token="the same"))
@@ -75,9 +95,9 @@ async def test_users_among_themselves(tmp_path: Path) -> None:
         assert [(row.user, bool(row.arguments)) for row in listed.jobs] == [("daemon", True), ("bin", False)]
 
 
-async def test_who_may_submit_what(tmp_path: Path) -> None:
+async def test_who_may_submit_what(base: Path) -> None:
     """A user who may not connect, root, an old command, and what only operators may are refused, each with its reason."""
-    async with shared_manager(tmp_path) as local:
+    async with shared_manager(base) as local:
         directory = local.directory
         expected = [
             (NOBODY, job(), "who may be anybody in a namespace"),
@@ -101,30 +121,34 @@ async def test_who_may_submit_what(tmp_path: Path) -> None:
         assert await refusal_of(DAEMON, directory, control.Submit(job())) == full
 
 
-async def test_one_user_does_not_keep_others_away(tmp_path: Path) -> None:
+async def test_one_user_does_not_keep_others_away(base: Path) -> None:
     """All its connections with half a request, and one that takes its turn, are its own loss."""
-    async with shared_manager(tmp_path) as local, AsyncExitStack() as stack:
-        for number in range(serving.CONNECTIONS_EACH):
-            stream = await stack.enter_async_context(connected_as(DAEMON, local.directory))
-            await stream.send_all(b"x" * (serving.START_MAX + 1 if number == 0 else 1))
+    async with shared_manager(base) as local, AsyncExitStack() as stack:
+        for number, stream in enumerate(
+            connections_as(DAEMON, local.directory, 250) + connections_as(DAEMON, local.directory, serving.CONNECTIONS_EACH - 250)
+        ):
+            await stack.enter_async_context(stream)
+            await stream.send_all(b"x" * (1 if number else serving.START_MAX + 1))
         assert "connections of this user" in await refusal_of(DAEMON, local.directory, control.ListJobs(1))
         assert await submit_as(BIN, local.directory, job()) == "job-1"
 
 
-async def test_a_job_runs_as_its_user_and_outlives_the_manager(tmp_path: Path) -> None:
+async def test_a_job_runs_as_its_user_and_outlives_the_manager(base: Path) -> None:
     """The daemon is told the user and the groups; what the job writes is the user's; the one after a kill goes on with it."""
-    socket_of_daemon = open_to_all(tmp_path) / "ws.sock"
-    (tmp_path / "access.yaml").write_text(ACCESS)
-    (tmp_path / "access.yaml").chmod(0o600)
-    arguments = ("--access", str(tmp_path / "access.yaml"))
+    socket_of_daemon = base / "ws.sock"
+    go = base / "go"
+    (base / "access.yaml").write_text(ACCESS)
+    (base / "access.yaml").chmod(0o600)
+    arguments = ("--access", str(base / "access.yaml"))
     async with (
         real_daemon(*arguments, ws=("--ws", f"unix:{socket_of_daemon}")) as daemon,
-        shared_manager(tmp_path, f"unix:{socket_of_daemon}") as local,
+        shared_manager(base, f"unix:{socket_of_daemon}") as local,
     ):
-        job_id = await submit_as(DAEMON, local.directory, job("id -un; umask; sleep 0.5"))
+        job_id = await submit_as(DAEMON, local.directory, job(f"id -un; umask; until [ -e {go} ]; do sleep 0.05; done"))
         await local.has_state(job_id, State.RUNNING)
         await local.kill()
         await local.start()
+        go.touch()
         assert await local.states(job_id) == [State.COMPLETED]
         directory = local.directory / "jobs" / job_id / "0.0"
         assert (directory / "out").read_text() == "daemon\n0027\n"

@@ -94,7 +94,7 @@ def test_bytecode_is_no_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         path = tmp_path / "root" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
-    monkeypatch.setattr(samples, "_root", lambda: tmp_path / "root")
+    monkeypatch.setattr(samples, "samples_root", lambda: tmp_path / "root")
     assert write_samples(tmp_path / "to")[0] == 0
     assert files_below(tmp_path / "to").keys() == {"config/examples/a.py", "systemd/b.service"}
 

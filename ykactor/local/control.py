@@ -6,6 +6,7 @@ A connection has one request and its answer.
 import socket
 from contextlib import suppress
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import trio
@@ -44,7 +45,7 @@ class PlanJob(_Message, frozen=True):
 class ListJobs(_Message, frozen=True):
     """The newest jobs, the newest last. Answer: ``JobList``."""
 
-    limit: int
+    limit: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 
 
 class ShowJob(_Message, frozen=True):
