@@ -8,34 +8,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from daemon import RunningDaemon, application, node, real_daemon, run_command
+from daemon import real_daemon, run_command
+from triedwork import LARGER, TWO_QUEUES, asked_for_four, running
 
 from ykactor.client import connect
-from ykactor.client.resource_manager import ResourceManager
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.main import main
-from ykactor.wire.si import messages as si
 
-QUEUES = """
-partitions:
-  - name: default
-    queues:
-      - name: root
-        submitacl: "*"
-        queues:
-          - {name: a, resources: {max: {vcore: 2}}}
-          - {name: b}
-"""
-LARGER = QUEUES.replace("vcore: 2", "vcore: 3")
-WITHOUT_A = QUEUES.replace("- {name: a, resources: {max: {vcore: 2}}}", "- {name: c}")
-
-
-async def asked_for_four(rm: ResourceManager) -> None:
-    """Four tasks of which two run, in a queue of two cores."""
-    await rm.request(node(vcore=4000))
-    await rm.request(application(queue="root.a"))
-    tasks = [si.Allocation(f"t{number}", "app-1", resource_per_alloc={"vcore": 1000}) for number in range(1, 5)]
-    await rm.request(si.AllocationRequest(allocations=tasks))
+WITHOUT_A = TWO_QUEUES.replace("- {name: a, resources: {max: {vcore: 2}}}", "- {name: c}")
 
 
 async def planned(*arguments: str | Path, expect: int = 0) -> dict[str, Any]:
@@ -44,13 +24,9 @@ async def planned(*arguments: str | Path, expect: int = 0) -> dict[str, Any]:
     return {key: value for key, value in json.loads(output).items() if key != "beginNs"}
 
 
-async def running(daemon: RunningDaemon) -> set[str]:
-    return {key for found in (await daemon.state())["applications"].values() for key in found["allocations"]}
-
-
 async def test_a_plan_is_what_apply_does(tmp_path: Path) -> None:
     """The task that is to start at once is the one that starts. Daemon and journal tell the same, and do not change."""
-    (tmp_path / "queues.yaml").write_text(QUEUES)
+    (tmp_path / "queues.yaml").write_text(TWO_QUEUES)
     (larger := tmp_path / "larger.yaml").write_text(LARGER)
     state = tmp_path / "state"
     async with real_daemon("--config", tmp_path / "queues.yaml", "--state-dir", state) as daemon:
@@ -87,7 +63,7 @@ async def test_a_plan_is_what_apply_does(tmp_path: Path) -> None:
 
 async def check_no_way_to_apply(tmp_path: Path, state: Path, url: str, former: str) -> None:
     """A plan that fails, or of standard input, or of a journal, or while a window is open, names no command to apply it."""
-    (smaller := tmp_path / "smaller.yaml").write_text(QUEUES.replace("vcore: 2", "vcore: 1"))
+    (smaller := tmp_path / "smaller.yaml").write_text(TWO_QUEUES.replace("vcore: 2", "vcore: 1"))
     output, _ = await run_command("config", "plan", smaller, "--url", url)
     assert "  queue root.a: 3 vcore in use, max 1: nothing is taken because quota preemption is off; nothing new" in output
     assert "apply with: " in output
@@ -103,7 +79,7 @@ async def check_no_way_to_apply(tmp_path: Path, state: Path, url: str, former: s
 
 async def test_fail_on(tmp_path: Path) -> None:
     """Exit code 1 if it does what was named, else 0; a queue with an application that is removed drains."""
-    (tmp_path / "queues.yaml").write_text(QUEUES)
+    (tmp_path / "queues.yaml").write_text(TWO_QUEUES)
     (without := tmp_path / "without.yaml").write_text(WITHOUT_A)
     async with real_daemon("--config", tmp_path / "queues.yaml") as daemon, connect(daemon.url, rm_id="rm-1") as rm:
         await asked_for_four(rm)
@@ -119,7 +95,7 @@ def invoked(*arguments: object) -> tuple[int, str]:
 
 def test_two_files(tmp_path: Path) -> None:
     """``--base`` needs no daemon, and tells no tasks; the same file twice changes nothing."""
-    (old := tmp_path / "old.yaml").write_text(QUEUES)
+    (old := tmp_path / "old.yaml").write_text(TWO_QUEUES)
     (new := tmp_path / "new.yaml").write_text(LARGER)
     code, output = invoked("config", "plan", new, "--base", old)
     assert code == 0
@@ -132,7 +108,9 @@ def test_two_files(tmp_path: Path) -> None:
 
 def test_amounts_that_change_nothing_are_told(tmp_path: Path) -> None:
     """A maximum that one above it hides: the files differ, so the plan is not empty. Only the default partition is not named."""
-    text = QUEUES + QUEUES.replace("\npartitions:", "").replace("name: default", "name: gpu").replace("vcore: 2", "vcore: 7")
+    text = TWO_QUEUES + TWO_QUEUES.replace("\npartitions:", "").replace("name: default", "name: gpu").replace(
+        "vcore: 2", "vcore: 7"
+    )
     text = text.replace("{name: b}", "{name: b, resources: {max: {vcore: 2}}, queues: [{name: c, resources: {max: {vcore: 2}}}]}")
     (old := tmp_path / "old.yaml").write_text(text)
     text = text.replace(", resources: {max: {vcore: 2}}}]", "}]").replace("vcore: 7", "vcore: 8")
@@ -162,7 +140,7 @@ def test_amounts_that_change_nothing_are_told(tmp_path: Path) -> None:
 )
 def test_wrong_input(tmp_path: Path, text: str, flags: tuple[str, ...], code: int, expected: str) -> None:
     """A mistake has its place, and nothing is planned."""
-    (old := tmp_path / "old.yaml").write_text(QUEUES)
+    (old := tmp_path / "old.yaml").write_text(TWO_QUEUES)
     (new := tmp_path / "new.yaml").write_text(text)
     found, output = invoked("config", "plan", new, "--base", old, *flags)
     assert (found, expected in output) == (code, True), output
@@ -170,13 +148,13 @@ def test_wrong_input(tmp_path: Path, text: str, flags: tuple[str, ...], code: in
 
 async def test_what_apply_refuses(tmp_path: Path) -> None:
     """An empty file, as of a generator that has failed, and mistakes, each of which has a line. Nothing changes."""
-    (tmp_path / "queues.yaml").write_text(QUEUES)
+    (tmp_path / "queues.yaml").write_text(TWO_QUEUES)
     (new := tmp_path / "new.yaml").write_text("")
     async with real_daemon("--config", tmp_path / "queues.yaml") as daemon:
         before, _ = await run_command("config", "--url", daemon.url)
         _, errors = await run_command("config", "apply", new, "--url", daemon.url, expect=1)
         assert errors == f"Error: {new}: found nothing, expected a queue configuration\n"
-        new.write_text(QUEUES.replace("vcore: 2", "vcore: -2").replace("name: b", "name: 'b c'"))
+        new.write_text(TWO_QUEUES.replace("vcore: 2", "vcore: -2").replace("name: b", "name: 'b c'"))
         _, errors = await run_command("config", "apply", new, "--url", daemon.url, expect=1)
         first, second = errors.splitlines()[:2]
         assert first.startswith(f"{new} refused: CONFIG_REFUSED: {new}:9:")

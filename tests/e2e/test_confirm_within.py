@@ -13,9 +13,10 @@ from daemon import RunningDaemon, application, node, real_daemon, run_command
 from daemonhere import serving
 from replicas import running_replica
 from seeds import seeds
-from test_config_command import LARGER, QUEUES, WITHOUT_A
+from test_config_command import WITHOUT_A
 from test_hot_reload import by_rename
 from test_take_over import Place
+from triedwork import LARGER, TWO_QUEUES
 
 from ykactor.actors.clock import Clock
 from ykactor.client import Disconnected, RequestRefused, connect, follow, operate
@@ -28,8 +29,8 @@ from ykactor.wire.si import messages as si
 
 #: Longer than it takes until a change of the file is seen and applied (0.2 to 0.5 s): then "nothing came" means something.
 QUIET_S = 1.5
-FIRST = QUEUES
-SUMS = {load(text).checksum: text for text in (QUEUES, LARGER, WITHOUT_A)}
+FIRST = TWO_QUEUES
+SUMS = {load(text).checksum: text for text in (TWO_QUEUES, LARGER, WITHOUT_A)}
 
 
 def applied(text: str, window_s: float = 3600) -> si.UpdateConfigurationRequest:
@@ -70,7 +71,7 @@ async def test_the_commands(tmp_path: Path, queue_file: Path) -> None:
             "the previous configuration is in force again",
             "  queue root.c drains: 1 application",
         ]
-        assert await in_force(daemon.url) == QUEUES
+        assert await in_force(daemon.url) == TWO_QUEUES
         for command, name in (("confirm", "confirmation"), ("rollback", "rollback")):
             _, errors = await run_command("config", command, *url, expect=exit_codes.FAILED)
             assert errors == f"{name} refused: no configuration awaits confirmation\n"
@@ -100,7 +101,7 @@ async def test_a_changed_file_and_a_resource_manager_wait(tmp_path: Path, queue_
         with pytest.raises(RequestRefused, match="AWAITS_CONFIRMATION"):
             await operator.request(si.ReloadConfiguration())
         with pytest.raises(RequestRefused, match="AWAITS_CONFIRMATION"):
-            async with connect(daemon.url, rm_id="rm-1", config=QUEUES):
+            async with connect(daemon.url, rm_id="rm-1", config=TWO_QUEUES):
                 pass
         await trio.sleep(QUIET_S)
         assert await in_force(daemon.url) == LARGER
@@ -109,11 +110,11 @@ async def test_a_changed_file_and_a_resource_manager_wait(tmp_path: Path, queue_
         assert await in_force(daemon.url) == WITHOUT_A
         async with connect(daemon.url, rm_id="rm-1") as rm, trio.open_nursery() as nursery:
             await operator.request(applied(LARGER))
-            nursery.start_soon(rm.request, si.UpdateConfigurationRequest(config=QUEUES))
+            nursery.start_soon(rm.request, si.UpdateConfigurationRequest(config=TWO_QUEUES))
             await rm.request(node(vcore=1000))  # others do not wait
             assert await in_force(daemon.url) == LARGER
             await operator.request(si.RollBackConfiguration())
-        assert await in_force(daemon.url) == QUEUES
+        assert await in_force(daemon.url) == TWO_QUEUES
 
 
 async def test_a_file_that_was_changed_while_no_daemon_ran_waits_too(tmp_path: Path, queue_file: Path) -> None:
@@ -138,7 +139,7 @@ async def test_a_resource_manager_has_no_window(tmp_path: Path, queue_file: Path
         async with connect(daemon.url, rm_id="rm-1") as rm:
             with pytest.raises(RequestRefused, match="only an operator can confirm"):
                 await rm.request(applied(LARGER))
-        assert await in_force(daemon.url) == QUEUES
+        assert await in_force(daemon.url) == TWO_QUEUES
 
 
 async def test_a_replica_tells_it(tmp_path: Path, queue_file: Path) -> None:
@@ -154,7 +155,7 @@ async def test_a_replica_tells_it(tmp_path: Path, queue_file: Path) -> None:
 @pytest.mark.parametrize("hands_over", [False, True])
 async def test_a_standby_goes_on_with_the_window(tmp_path: Path, hands_over: bool) -> None:
     """The one that becomes the daemon knows the way back."""
-    (first := tmp_path / "first.yaml").write_text(QUEUES)
+    (first := tmp_path / "first.yaml").write_text(TWO_QUEUES)
     place = Place(tmp_path)
     async with place.standby(1) as standby:
         async with place.daemon(0, "--standbys", "1", "--config", str(first)) as daemon:
@@ -170,7 +171,7 @@ async def test_a_standby_goes_on_with_the_window(tmp_path: Path, hands_over: boo
             with pytest.raises(RequestRefused, match="AWAITS_CONFIRMATION"):
                 await operator.request(si.UpdateConfigurationRequest(config=WITHOUT_A))
             await operator.request(si.RollBackConfiguration())
-        assert await in_force(place.urls[1]) == QUEUES
+        assert await in_force(place.urls[1]) == TWO_QUEUES
 
 
 # ---- killed at any moment
@@ -208,7 +209,7 @@ class Changes:
         with suppress(Disconnected):
             async with operate(daemon.url) as operator:
                 while True:
-                    (other,) = {load(LARGER).checksum, load(QUEUES).checksum} - {self.known}
+                    (other,) = {load(LARGER).checksum, load(TWO_QUEUES).checksum} - {self.known}
                     await operator.request(applied(SUMS[other], WINDOW_S))
                     if self._rng.random() < 0.5:
                         self.pending = other
@@ -223,8 +224,8 @@ async def test_killed_at_any_moment(tmp_path: Path, seed: int) -> None:
     """Old or new is in force in all partitions; after the end of the window new only if its confirmation was sent (CF-91)."""
     rng = random.Random(seed)
     directory, first = tmp_path / "state", tmp_path / "first.yaml"
-    await trio.Path(first).write_text(QUEUES)
-    changes = Changes(load(QUEUES).checksum, rng)
+    await trio.Path(first).write_text(TWO_QUEUES)
+    changes = Changes(load(TWO_QUEUES).checksum, rng)
     arguments = ["--config", str(first)]
     for _ in range(KILLS):
         async with real_daemon(*arguments, "--state-dir", directory) as daemon, trio.open_nursery() as nursery:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from daemon import application, node, real_daemon, run_command
-from msgspec import structs
+from triedwork import allocation
 
 from ykactor.client import ResourceManager, connect
 from ykactor.surfaces.cli import exit_codes
@@ -58,9 +58,7 @@ async def test_what_is_said_then_happens(tmp_path: Path) -> None:
         async with connect(daemon.url, rm_id="rm-1") as rm:
             await rm.request(node("m1", vcore=4000))
             await rm.request(application("old", "root.a"))
-            policy = si.PreemptionPolicy(allow_preempt_self=True, allow_preempt_other=True)
-            one = si.Allocation("o1", "old", resource_per_alloc={"vcore": 1000}, preemption_policy=policy)
-            await rm.request(si.AllocationRequest(allocations=[structs.replace(one, allocation_key=f"o{n}") for n in range(4)]))
+            await rm.request(si.AllocationRequest(allocations=[allocation(f"o{number}", "old") for number in range(4)]))
             before = await daemon.state()
             found = await tried(file, "--url", daemon.url)
             assert found == await tried(file, "--on", state)
@@ -75,8 +73,7 @@ async def test_what_is_said_then_happens(tmp_path: Path) -> None:
             assert found["x1"]["reason"].startswith("failed to place application lost: ")
             (victim,) = found["n1"]["preempts"]
             await rm.request(application("new", "root.b"))
-            asks = [si.Allocation("n1", "new", resource_per_alloc={"vcore": 1000}, preemption_policy=policy)]
-            await rm.request(si.AllocationRequest(allocations=asks))
+            await rm.request(si.AllocationRequest(allocations=[allocation("n1", "new")]))
             assert await first_released(rm) == victim
 
 

@@ -8,27 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from daemon import RunningDaemon, application, new_token, node, real_daemon, run_command
+from daemon import new_token, real_daemon, run_command
 from doubles import running_daemon
 from replicas import running_replica
 from test_replica_command import ACCESS
+from triedwork import LARGER, TWO_QUEUES, asked_for_four, running
 
 from ykactor.client import connect, operate
-from ykactor.client.resource_manager import ResourceManager
 from ykactor.surfaces.cli import exit_codes
 from ykactor.wire.si import messages as si
 
-QUEUES = """
-partitions:
-  - name: default
-    queues:
-      - name: root
-        submitacl: "*"
-        queues:
-          - {name: a, resources: {max: {vcore: 2}}}
-          - {name: b}
-"""
-LARGER = QUEUES.replace("vcore: 2", "vcore: 3")
 SCENARIO = """
 name: more
 config: ""
@@ -46,17 +35,6 @@ messages:
 """
 
 
-async def asked_for_four(rm: ResourceManager) -> None:
-    """Four tasks of which two run, in a queue of two cores."""
-    await rm.request(node(vcore=4000))
-    await rm.request(application(queue="root.a"))
-    tasks = [
-        si.Allocation(allocation_key=f"t{number}", application_id="app-1", resource_per_alloc={"vcore": 1000})
-        for number in range(1, 5)
-    ]
-    await rm.request(si.AllocationRequest(allocations=tasks))
-
-
 async def tried(*arguments: str | Path) -> dict[str, Any]:
     """The JSON of a what-if, without its time."""
     output, errors = await run_command("what-if", *arguments, "-o", "json")
@@ -64,16 +42,12 @@ async def tried(*arguments: str | Path) -> dict[str, Any]:
     return {key: value for key, value in json.loads(output).items() if key != "beginNs"}
 
 
-async def running(daemon: RunningDaemon) -> set[str]:
-    return {key for found in (await daemon.state())["applications"].values() for key in found["allocations"]}
-
-
 async def test_the_daemon_then_does_what_was_told(tmp_path: Path) -> None:
     """A larger quota: the task that it would start is the one that starts; and the journal has nothing of the what-if.
 
     The journal, the daemon and a replica tell the same.
     """
-    (tmp_path / "queues.yaml").write_text(QUEUES)
+    (tmp_path / "queues.yaml").write_text(TWO_QUEUES)
     (tmp_path / "larger.yaml").write_text(LARGER)
     state = tmp_path / "state"
     async with real_daemon("--config", tmp_path / "queues.yaml", "--state-dir", state) as daemon:
@@ -102,7 +76,7 @@ async def test_the_daemon_then_does_what_was_told(tmp_path: Path) -> None:
 
 async def test_messages_and_acts_of_a_scenario(tmp_path: Path) -> None:
     """A table of what is different; tasks end as the scenario says; what has no effect is told; a backup will do."""
-    (tmp_path / "queues.yaml").write_text(QUEUES)
+    (tmp_path / "queues.yaml").write_text(TWO_QUEUES)
     (tmp_path / "more.yaml").write_text(SCENARIO)
     state, backup = tmp_path / "state", tmp_path / "backup"
     async with real_daemon("--config", tmp_path / "queues.yaml", "--state-dir", state) as daemon:
@@ -144,7 +118,7 @@ async def test_messages_and_acts_of_a_scenario(tmp_path: Path) -> None:
 )
 async def test_what_cannot_be_tried(arguments: list[str], code: int, reason: str, tmp_path: Path) -> None:
     """Each mistake is told with what was expected."""
-    (tmp_path / "queues.yaml").write_text(QUEUES)
+    (tmp_path / "queues.yaml").write_text(TWO_QUEUES)
     (tmp_path / "wrong.yaml").write_text("partitions: none")
     paths = [tmp_path / each if each.endswith(".yaml") else each for each in arguments]
     assert reason in (await run_command("what-if", "--on", tmp_path, *paths, expect=code))[1]
@@ -152,8 +126,8 @@ async def test_what_cannot_be_tried(arguments: list[str], code: int, reason: str
 
 async def test_a_configuration_that_is_refused(tmp_path: Path) -> None:
     """A configuration that the partitions cannot change to has no effect, and it is told why."""
-    (tmp_path / "queues.yaml").write_text(QUEUES)
-    (tmp_path / "parent.yaml").write_text(QUEUES.replace("{name: a, ", "{name: a, parent: true, "))
+    (tmp_path / "queues.yaml").write_text(TWO_QUEUES)
+    (tmp_path / "parent.yaml").write_text(TWO_QUEUES.replace("{name: a, ", "{name: a, parent: true, "))
     state = tmp_path / "state"
     async with real_daemon("--config", tmp_path / "queues.yaml", "--state-dir", state) as daemon:
         async with connect(daemon.url, rm_id="rm-1") as rm:
@@ -167,7 +141,7 @@ async def test_a_configuration_that_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", [("--url", "ws://127.0.0.1:1"), ("--insecure",)])
 async def test_a_state_that_is_read_is_asked_of_nobody(tmp_path: Path, option: tuple[str, ...]) -> None:
     """An option about a daemon would have no effect with --on, and who gives it may mean another state; a variable may be set."""
-    (tmp_path / "queues.yaml").write_text(QUEUES)
+    (tmp_path / "queues.yaml").write_text(TWO_QUEUES)
     command = partial(run_command, "what-if", "--on", tmp_path, "--config", tmp_path / "queues.yaml")
     assert f"found {option[0]} with --on, expected one of them" in (await command(*option, expect=exit_codes.USAGE))[1]
     errors = (await command(environment={"YKACTOR_URL": "ws://127.0.0.1:1"}, expect=exit_codes.FAILED))[1]
@@ -189,7 +163,7 @@ async def test_only_replicas_get_the_state(tmp_path: Path) -> None:
     access = tmp_path / "access.yaml"
     access.write_text(ACCESS)
     access.chmod(0o600)
-    (tmp_path / "queues.yaml").write_text(QUEUES)
+    (tmp_path / "queues.yaml").write_text(TWO_QUEUES)
     expected = {"copy": exit_codes.OK, "reader": exit_codes.FAILED}
     for name in expected:
         (tmp_path / name).write_text(new_token(name, access))
@@ -203,7 +177,7 @@ async def test_only_replicas_get_the_state(tmp_path: Path) -> None:
 
 async def test_a_partition_that_does_not_run_cannot_be_tried(tmp_path: Path) -> None:
     """A replica that has no copy of it says so."""
-    (tmp_path / "queues.yaml").write_text(QUEUES)
+    (tmp_path / "queues.yaml").write_text(TWO_QUEUES)
     async with running_daemon() as daemon:
         daemon.doubles["default"].inbox.close()
         command = partial(run_command, "what-if", "--url", daemon.url, "--config", tmp_path / "queues.yaml")

@@ -104,6 +104,17 @@ def test_a_key_that_has_a_task_already() -> None:
     assert (each.outcome, each.node_id, each.after_seconds, each.reason) == ("runs", "n1", 0, "it runs there already")
 
 
+def test_an_entry_that_is_refused() -> None:
+    """An entry with a mistake is refused although a task has its key, as if it was sent (AP-139); the task goes on."""
+    bases = played(Scenario("w", QUEUES, 1, messages=filled()))
+    asks = [si.Allocation("o-1", "old", resource_per_alloc={"vcore": "x"}), allocation("o-2", "old")]
+    sent = TimedRequest(0, si.AllocationRequest(allocations=asks))
+    one, other = dry_run(lambda: made(bases), Scenario("", "", 60, messages=[sent]), 100 * 10**9, reserves=True).asks
+    assert (one.outcome, one.node_id) == ("refused", "")
+    assert one.reason.startswith("allocations[0].resourcePerAlloc.vcore: found 'x', expected a whole number")
+    assert (other.outcome, other.reason) == ("runs", "it runs there already")
+
+
 def filled() -> list[TimedRequest]:
     """A node of two cores on which an application of root.a has a task on each."""
     node = si.NodeInfo("n1", "CREATE", schedulable_resource={"vcore": 2000})

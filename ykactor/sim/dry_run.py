@@ -10,7 +10,7 @@ from msgspec import Struct, field, structs
 
 from ykactor.core.inspection.explaining import Everything, Sight
 from ykactor.core.messages.asks import Ask
-from ykactor.core.messages.facts import Allocated, AllocationRejected, Fact, Preempted, Released
+from ykactor.core.messages.facts import Allocated, AllocationRejected, AskAdded, Fact, Preempted, Released
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName, QueuePath
 from ykactor.core.values.resources import Resource, add_to
@@ -122,6 +122,7 @@ class _Course(Watcher):
         victims: the preemptions for each task.
         ends: the tasks whose end has let a task begin, each with its queue.
         waited: the cause for which a task could not begin when it was sent, and its ask.
+        added: the asks that are new; refusals: why entries were refused, also about tasks that there are.
     """
 
     def __init__(self, begin_ns: int, scenario: Scenario, sight: Sight) -> None:
@@ -129,6 +130,8 @@ class _Course(Watcher):
         self.victims: dict[Subject, list[Preempted]] = {}
         self.ends: dict[Subject, list[_Other]] = {}
         self.waited: dict[Subject, tuple[PendingCause, Ask]] = {}
+        self.added: set[Subject] = set()
+        self.refusals: dict[Subject, str] = {}
         self.sight = sight
         self._begin_ns = begin_ns
         #: The messages whose asks have not been looked at.
@@ -143,6 +146,10 @@ class _Course(Watcher):
             if fact.at_ns != self._ended_ns:
                 self._ended, self._ended_ns = [], fact.at_ns
             self._ended.append((fact.node_id, (fact.queue, fact.ask.allocation_key)))
+        elif isinstance(fact, AllocationRejected):
+            self.refusals[Subject(partition, fact.application_id, fact.allocation_key)] = fact.reason
+        elif isinstance(fact, AskAdded):
+            self.added.add(Subject(partition, fact.ask.application_id, fact.ask.allocation_key))
         elif isinstance(fact, Allocated | Preempted):
             subject = Subject(partition, fact.ask.application_id, fact.ask.allocation_key)
             if isinstance(fact, Preempted):
@@ -187,6 +194,8 @@ def _tried(
 ) -> Tried:
     sight, preemptions = course.sight, course.victims.get(subject, [])
     found = Tried(*subject, "refused", sent_seconds=at_s, **_preemption(sight, preemptions))
+    if subject in course.refusals and subject not in course.added:
+        return _refused(subject, at_s, _refusal(subject, course, statuses))
     if subject in course.began:
         node_id, began_s = course.began[subject]
         ended = course.ends.get(subject, []) if began_s > at_s and not preemptions else []
@@ -203,10 +212,15 @@ def _tried(
             return structs.replace(found, outcome="runs", node_id=status.node_id, after_seconds=at_s, reason=RUNS_ALREADY)
         case "waits" | "ended":
             return structs.replace(found, outcome=status.state, reason=status.reason)
+    return _refused(subject, at_s, _refusal(subject, course, statuses))
+
+
+def _refusal(subject: Subject, course: _Course, statuses: Statuses) -> str:
+    """The reason for which an ask is refused: its application, itself, or its partition."""
     application = statuses.get(subject._replace(key=""))
     if application is not None and application.state == ApplicationState.REJECTED:
-        return _refused(subject, at_s, application.reason)
-    return _refused(subject, at_s, status.reason or _no_partition(subject))
+        return application.reason
+    return course.refusals.get(subject) or _no_partition(subject)
 
 
 def _refused(subject: Subject, at_s: float, reason: str) -> Tried:
