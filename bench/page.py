@@ -123,5 +123,8 @@ async def _longest_step_ms(page: Page) -> float:
 
 
 async def _heap_mib(page: Page) -> float:
+    """The memory of the objects of the page at rest."""
+    await page.run("location.hash = '#overview'")
+    await trio.sleep(_LOOK_S)
     await page.send("HeapProfiler.collectGarbage")
     return float((await page.send("Runtime.getHeapUsage"))["usedSize"]) / 2**20

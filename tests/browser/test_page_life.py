@@ -41,6 +41,7 @@ async def again(page: Page, *options: str | Path) -> AsyncIterator[tuple[Running
     async with real_daemon(*options, ws=ws, http=http) as daemon:
         await page.until(LIVE)
         yield daemon, before
+        await page.open("about:blank")  # nothing is asked for while the daemon ends
     assert all("ERR_CONNECTION_REFUSED" in error for error in page.errors)
     page.errors.clear()
 

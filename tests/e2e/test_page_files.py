@@ -199,3 +199,28 @@ def test_events_make_what_snapshots_have() -> None:
     made = re.findall(r"const empty = {(.*)};", SCRIPTS["changes.js"])
     for kind, text in zip((NodeStatus, ApplicationStatus, QueueStatus), made, strict=True):
         assert set(re.findall(r"(\w+):", text)) <= {field.encode_name for field in structs.fields(kind)}
+
+
+#: What is written on what, in the colours of the style sheet.
+WRITTEN = [(ink, ground) for ink in ("ink", "soft", "accent", "over", "full", "well") for ground in ("ground", "paper", "raised")]
+WRITTEN += [("paper", "accent"), *((f"on-use-{level}", f"use-{level}") for level in range(6))]
+
+
+def luminance(colour: str) -> float:
+    """The relative luminance of a colour such as ``#1f5fd6``."""
+    parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_texts_have_contrast() -> None:
+    """Each text has a contrast of 4.5 to its ground, in light and dark (WCAG AA)."""
+    schemes = [
+        dict(re.findall(r"--([\w-]+): (#\w{6});", block))
+        for block in re.findall(r":root {(.*?)}", SOURCES["page.css"], re.DOTALL)
+    ]
+    assert len(schemes) == 2
+    for scheme in schemes:
+        for ink, ground in WRITTEN:
+            darker, lighter = sorted((luminance(scheme[ink]), luminance(scheme[ground])))
+            assert (lighter + 0.05) / (darker + 0.05) >= 4.5, (ink, ground)

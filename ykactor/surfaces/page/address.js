@@ -53,7 +53,11 @@ export class Address {
 
     /** Change values; with `isPassing`, as while somebody types, the browser does not go back to what was before. */
     set(values, isPassing = false) {
-        const wanted = this.href(values);
+        this.go(this.href(values), isPassing);
+    }
+
+    /** Go to an address of the page, without what browsers do to go to a place in a document: they would move the focus. */
+    go(wanted, isPassing = false) {
         if (wanted === location.hash) return;
         history[isPassing ? "replaceState" : "pushState"](null, "", wanted);
         this.follow();

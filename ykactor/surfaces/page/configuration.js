@@ -23,6 +23,7 @@ export class Configuration {
             linked: "text",
             hrefOf: (item) => app.address.href({ find: item.text.trim() }),
             onOpen: () => {},
+            rowPx: 22,
             columns: [
                 { key: "number", title: "", kind: "line", fill: (cell, item) => setText(cell, String(item.key)) },
                 { key: "text", title: "The queue file in force", kind: "code", fill: (cell, item) => setText(cell, item.text) },

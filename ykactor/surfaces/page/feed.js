@@ -54,10 +54,21 @@ export class Feed {
             };
             socket.onopen = () => (this.last === null ? this.#askForSnapshot() : this.#goOn());
             socket.onclose = (event) => end(event.reason || "the connection has ended");
+            /** What has come and is not taken over. */
+            const inbox = [];
+            const takeAll = () => {
+                while (inbox.length > 0 && this.#socket === socket) {
+                    const reason = this.#take(inbox.shift());
+                    if (reason) end(reason);
+                }
+            };
             socket.onmessage = (event) => {
                 this.#heardAt = performance.now();
-                const reason = this.#take(JSON.parse(event.data));
-                if (reason) end(reason);
+                inbox.push(JSON.parse(event.data));
+                // A snapshot is decoded and taken over in two steps, since each may take long; what follows it waits.
+                if (inbox.length > 1) return;
+                if (inbox[0].type === "Snapshot") setTimeout(takeAll);
+                else takeAll();
             };
         });
     }

@@ -4,7 +4,6 @@ import { element, setAttribute, setText } from "./dom.js";
 import { onNextFrame } from "./frame.js";
 import { sorted } from "./sorting.js";
 
-const ROW_PX = 36;
 /** Rows beyond those that are seen, so that scrolling shows no gaps. */
 const MARGIN = 4;
 
@@ -26,10 +25,11 @@ export class Grid {
      *     hrefOf: the address of an item.
      *     onOpen: called with the item that was chosen, by click or Enter.
      *     tree: for a tree, `isOpen(item)` (null: nothing is below it) and `fold(item, open)`. Items have a `level` then.
+     *     rowPx: the height of a row, which the style sheet has too.
      * Items have a `key`, which identifies them when they are shown again.
      */
-    constructor({ app, host, label, columns, linked, hrefOf, onOpen, tree = null }) {
-        Object.assign(this, { app, columns, linked, hrefOf, onOpen, tree });
+    constructor({ app, host, label, columns, linked, hrefOf, onOpen, tree = null, rowPx = 36 }) {
+        Object.assign(this, { app, columns, linked, hrefOf, onOpen, tree, rowPx });
         this.body = element("div", { class: "rows", role: "rowgroup" });
         this.headers = columns.map((column) => this.#header(column));
         const header = element("div", { role: "row", class: "row header", "aria-rowindex": 1 }, ...this.headers);
@@ -80,21 +80,21 @@ export class Grid {
         const index = this.#index.get(key);
         if (index === undefined) return;
         this.#active = key;
-        const top = index * ROW_PX;
-        const height = this.#seen - ROW_PX;
+        const top = index * this.rowPx;
+        const height = this.#seen - this.rowPx;
         if (top < this.box.scrollTop) this.box.scrollTop = top;
-        else if (top + ROW_PX > this.box.scrollTop + height) this.box.scrollTop = top + ROW_PX - height;
+        else if (top + this.rowPx > this.box.scrollTop + height) this.box.scrollTop = top + this.rowPx - height;
         onNextFrame(this.draw);
     }
 
     /** Fill the rows that are seen. */
     draw = () => {
         if (this.#seen === 0) return;
-        const height = this.#items.length * ROW_PX;
+        const height = this.#items.length * this.rowPx;
         if (this.height !== height) this.body.style.height = `${height}px`;
         this.height = height;
-        const first = Math.max(0, Math.floor(this.box.scrollTop / ROW_PX) - MARGIN);
-        const count = Math.ceil(this.#seen / ROW_PX) + 2 * MARGIN;
+        const first = Math.max(0, Math.floor(this.box.scrollTop / this.rowPx) - MARGIN);
+        const count = Math.ceil(this.#seen / this.rowPx) + 2 * MARGIN;
         while (this.#rows.length < count) this.#addRow();
         for (let offset = 0; offset < this.#rows.length; offset++) {
             const index = first + offset;
@@ -123,7 +123,7 @@ export class Grid {
     #fill(row, index) {
         const item = this.#items[index];
         row.item = item;
-        const top = `translateY(${index * ROW_PX}px)`;
+        const top = `translateY(${index * this.rowPx}px)`;
         if (row.style.transform !== top) row.style.transform = top;
         setAttribute(row, "aria-rowindex", index + 2);
         setAttribute(row, "aria-selected", item.key === this.#active);
@@ -152,7 +152,7 @@ export class Grid {
 
     #onKey(event) {
         if (event.target !== this.box) return;
-        const page = Math.max(1, Math.floor(this.#seen / ROW_PX) - 2);
+        const page = Math.max(1, Math.floor(this.#seen / this.rowPx) - 2);
         const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
         const index = this.#index.get(this.#active) ?? -1;
         const item = this.#items[index];

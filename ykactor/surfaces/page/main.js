@@ -148,6 +148,12 @@ function followAddress() {
     onNextFrame(draw);
 }
 
+document.addEventListener("click", (event) => {
+    const link = event.target.closest('a[href^="#"]');
+    if (link === null || event.defaultPrevented || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    address.go(link.getAttribute("href"));
+});
 for (const field of document.querySelectorAll("[data-value]"))
     field.addEventListener("input", () => address.set({ [field.dataset.value]: field.value }, field.type === "search"));
 for (const name of ["partition", "type"])

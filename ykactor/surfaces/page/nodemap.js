@@ -8,6 +8,7 @@ import { isOver, wordsOf } from "./health.js";
 /** A cell has a name if there is room for cells of this size, or else is a square between these sizes. */
 const NAMED = { width: 132, height: 40 };
 const [SQUARE_MIN, SQUARE_MAX] = [12, 28];
+const NAMED_MIN = 60;
 const GAP = 3;
 const HEADING_PX = 26;
 /** Shades, from empty to full; page.css has them as --use-0 and so on. */
@@ -109,13 +110,12 @@ export class NodeMap {
         const level = Math.min(LEVELS - 1, Math.floor(node.dominantShare * LEVELS));
         const ink = isOver(node) ? "#ffffff" : look.inks[level];
         context.fillStyle = isOver(node) ? look.trouble : look.shades[level];
-        context.beginPath();
-        context.roundRect(x, y, width, height, 3);
-        context.fill();
+        if (width > NAMED_MIN) fillRound(context, x, y, width, height);
+        else context.fillRect(x, y, width, height);
         context.strokeStyle = context.fillStyle = ink;
-        if (width > 60) this.#drawText(context, name, node, x, y, width, height);
+        if (width > NAMED_MIN) this.#drawText(context, name, node, x, y, width, height);
         if (node.reservations.length > 0) context.fillRect(x + width - 7, y + 3, 4, 4);
-        if (!node.schedulable) line(context, x + 2, y + height - 2, x + Math.min(width, height) - 2, y + 2);
+        if (!node.schedulable && width <= NAMED_MIN) line(context, x + 2, y + height - 2, x + Math.min(width, height) - 2, y + 2);
         if (!isChosen) return;
         context.strokeStyle = look.ink;
         context.lineWidth = 2;
@@ -187,6 +187,12 @@ export class NodeMap {
         else return;
         event.preventDefault();
     }
+}
+
+function fillRound(context, x, y, width, height) {
+    context.beginPath();
+    context.roundRect(x, y, width, height, 3);
+    context.fill();
 }
 
 function line(context, x, y, toX, toY) {

@@ -14,9 +14,12 @@ const NOT_SHOWN = "Nodes are not shown to you: what you may read is limited to q
 const GROUPS_MAX = 60;
 const OTHER = "other";
 const ATTRIBUTES_MS = 10_000;
+/** Drawn at most so often, unless it is pointed at. */
+const DRAW_MS = 250;
 
 export class Nodes {
     #drawn = "";
+    #drawnAt = -Infinity;
     /** Attributes by node. @type {Record<string, Record<string, string>>} */
     #attributes = {};
     #asked = "";
@@ -37,9 +40,10 @@ export class Nodes {
         byId("heat").hidden = isList;
         byId("node-list").hidden = !isList;
         const ordered = isList && address.get("sort") && `${snapshots} ${type}`;
-        const wanted = `${shape.nodes} ${partition.name} ${this.#version} ${location.hash} ${ordered}`;
+        const wanted = `${shape.nodes} ${partition.name} ${this.#version} ${location.hash} ${ordered} ${snapshots > 0}`;
+        if (wanted === this.#drawn && performance.now() - this.#drawnAt < DRAW_MS) return;
         if (wanted !== this.#drawn) this.#group(isList);
-        this.#drawn = wanted;
+        [this.#drawn, this.#drawnAt] = [wanted, performance.now()];
         setText(byId("nodes-summary"), this.#summary());
         if (isList) this.list.draw();
         else this.map.draw();
@@ -81,7 +85,7 @@ export class Nodes {
     #group(isList) {
         const { address, partition } = this.app;
         const [text, by] = [address.get("find").trim().toLowerCase(), address.get("by")];
-        const found = [...partition.nodes.keys()].filter((name) => this.#textOf(name).includes(text));
+        const found = [...partition.nodes.keys()].filter((name) => !text || this.#textOf(name).includes(text));
         const keyed = found.map((name) => [natural(name), name]).sort(([a], [b]) => (a < b ? -1 : 1));
         const groups = new Map();
         for (const [, name] of keyed) {

@@ -4,6 +4,7 @@ import { age, ageSince, amount, count, counted, inOrder, of, percent } from "./a
 import { newBar } from "./bar.js";
 import { Curve } from "./curves.js";
 import { byId, element, setAttribute, setText } from "./dom.js";
+import { onNextFrame } from "./frame.js";
 import { Checks, troubles } from "./health.js";
 import { reasonsOf, REASONS } from "./reasons.js";
 import { pendingOf, Samples, useOf, waitsOf } from "./samples.js";
@@ -22,6 +23,8 @@ export class Overview {
     #drawnAt = -Infinity;
     #drawn = "";
     #known = -1;
+    /** What is left to be drawn. */
+    #left = [];
     #waiting = { asks: 0, since: 0, reasons: [] };
 
     constructor(app) {
@@ -47,10 +50,17 @@ export class Overview {
         this.samples.update(partition, this.#waiting);
         if (partition.showsAll) this.checks.update();
         this.#drawTotals();
-        this.#drawCurves();
         this.#drawReasons();
         this.#drawTroubles();
+        this.#left = this.#curves();
+        onNextFrame(this.#drawNext);
     }
+
+    /** Draw one curve in each frame: all of them at once would take long. */
+    #drawNext = () => {
+        this.#left.shift()?.();
+        if (this.#left.length > 0) onNextFrame(this.#drawNext);
+    };
 
     #sumUp() {
         const codes = new Map();
@@ -94,7 +104,8 @@ export class Overview {
         return partition.showsAll ? [...numbers, nodes] : numbers;
     }
 
-    #drawCurves() {
+    /** What draws the curves, one after the other. */
+    #curves() {
         const { address, type } = this.app;
         const all = this.samples.all;
         const span = Object.hasOwn(SPANS, address.get("span")) ? address.get("span") : "6h";
@@ -104,14 +115,17 @@ export class Overview {
         }
         setText(byId("curves-notice"), this.samples.problem);
         byId("curves").hidden = this.samples.problem !== "";
-        if (this.samples.problem) return;
+        if (this.samples.problem) return [];
         const now = Date.now() / 1000;
         const oldest = Math.min((all[0]?.at ?? Infinity) / 1e9, now - SPAN_MIN_S);
         const scale = [Math.max(now - SPANS[span] * HOUR_S, oldest), now];
         setText(byId("curve-use").firstElementChild, `Use of ${type}`);
-        this.use.draw(useOf(all, type), scale, type, (value) => amount(type, value));
-        this.pending.draw(pendingOf(all), scale, "asks", count);
-        this.waits.draw(waitsOf(all), scale, "seconds", (value) => (value < 10 ? `${Math.round(value * 10) / 10}s` : age(value)));
+        const seconds = (value) => (value < 10 ? `${Math.round(value * 10) / 10}s` : age(value));
+        return [
+            () => this.use.draw(useOf(all, type), scale, type, (value) => amount(type, value)),
+            () => this.pending.draw(pendingOf(all), scale, "asks", count),
+            () => this.waits.draw(waitsOf(all), scale, "seconds", seconds),
+        ];
     }
 
     #drawReasons() {
