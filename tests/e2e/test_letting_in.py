@@ -130,7 +130,7 @@ def headers_of(secret: str) -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("form", range(5))
-@pytest.mark.parametrize("secret", [SECRETS["reader"], jwt_of("reader")])
+@pytest.mark.parametrize("secret", [SECRETS["reader"], jwt_of("reader")], ids=("token", "jwt"))
 async def test_how_a_bearer_is_shown(secret: str, form: int) -> None:
     """SE-61: in the header, or as one of the subprotocols, which is never the one that is chosen."""
     headers = [*headers_of(secret)][form]

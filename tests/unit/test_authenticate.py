@@ -117,7 +117,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("bearer", BAD)
+@pytest.mark.parametrize("bearer", BAD, ids=range(len(BAD)))
 def test_a_bad_bearer(let: Let, bearer: str) -> None:
     """SE-2: refused, also beside proofs that are good; the reason holds no part of it (SE-10)."""
     for others in ({}, {"uid": 1000}, {"certificate": ("URI:spiffe://ci",)}):
