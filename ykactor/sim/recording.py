@@ -82,7 +82,10 @@ def exact_header(span: Span) -> Recorded:
 
 
 class Recording:
-    """A recording for runs with another configuration. Memory: the states at its begin, and 300 bytes for each task.
+    """A recording for runs with another configuration.
+
+    Memory: the states of the partitions at its begin, which replay makes again, the fate of each of its tasks, those that wait or
+    run at a time, and the turns of ``ORDERED_NS``.
 
     Args:
         turns: may be called several times.
