@@ -40,8 +40,8 @@ def check_files(paths: set[str]) -> None:
 
     Raises:  NotSafe.
     """
-    real = {Path(os.path.realpath(path)) for path in paths}
-    for path in sorted(real | {parent for each in real for parent in each.parents}):
+    ways = {Path(way) for path in paths for way in (os.path.abspath(path), os.path.realpath(path))}
+    for path in sorted(ways | {parent for each in ways for parent in each.parents}):
         if (reason := _writable(path, {_ROOT})) is not None:
             raise NotSafe(f"{path}: found {reason}, expected that only root may change this program and its interpreter")
 
