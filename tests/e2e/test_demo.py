@@ -87,7 +87,7 @@ async def test_the_tour(tmp_path: Path) -> None:
     assert states == [{State.CANCELLED: 1}, {State.COMPLETED: 6}, {State.COMPLETED: 1}, {State.COMPLETED: 1}]
     assert re.search(r" Its page is\shttp://127\.0\.0\.1:\d+/\.\s", tour.printed)
     assert re.search(r"^  export YKACTOR_LOCAL_DIR=\S+/local YKACTOR_URL=ws://127\.0\.0\.1:\d+$", tour.printed, re.MULTILINE)
-    assert re.search(r"^ +\d +Pending +1 .* attempt 1: ", tour.printed, re.MULTILINE)
+    assert re.search(r"^job-\d\.\d +Pending +1 .* attempt 1: ", tour.printed, re.MULTILINE)
     readme = README.read_text().partition("## A first session\n")[2].partition("\n## ")[0]
     tables, shown = columns(tour.printed), columns(readme)
     assert len(tables) == 6

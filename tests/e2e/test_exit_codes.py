@@ -73,6 +73,7 @@ WITHOUT_FILES = {
     "jobs",
     "logs",
     "wait",
+    "requeue",
     "explain",
     "help",
     "completion",

@@ -5,72 +5,19 @@ from types import SimpleNamespace
 
 import pytest
 from localjobs import job_of
+from localworld import S_NS, World, asked, concluded, released, requests_of, started
 from msgspec import structs
 
 from ykactor.local import machine
-from ykactor.local.jobs import TASKS_MAX, Jobs, SubmitRefused
-from ykactor.local.machine import Machine, gpu_indices, memory_bytes, this_machine, vcore
+from ykactor.local.jobs import TASKS_MAX, SubmitRefused
+from ykactor.local.machine import gpu_indices, memory_bytes, this_machine, vcore
 from ykactor.local.model import Ended, State, Task
 from ykactor.wire.si import messages as si
-
-S_NS = 10**9
-ONE = Machine("n1", {"vcore": 4000, "gpu": 2}, [0, 1])
-
-
-class World:
-    """Jobs of a machine with 4 cores and 2 GPUs, at a time that the test sets."""
-
-    def __init__(self, machine=ONE):
-        self.now_ns = 0
-        self.machine = machine
-        self.jobs = Jobs(machine, 1, "boot", lambda: self.now_ns)
-
-    def submit(self, **fields):
-        job = self.jobs.submit(lambda job_id: structs.replace(job_of("true", **fields), id=job_id))
-        return job, self.jobs.take()
-
-    def allocate(self, *keys, of="job-1", placeholder=False):
-        new = [si.Allocation(allocation_key=key, application_id=of, placeholder=placeholder, node_id="n1") for key in keys]
-        self.jobs.on_message(si.AllocationResponse(new=new))
-        return self.jobs.take()
-
-    def release(self, key, termination_type, of="job-1"):
-        released = si.AllocationRelease(application_id=of, allocation_key=key, termination_type=termination_type, message="why")
-        self.jobs.on_message(si.AllocationResponse(released=[released]))
-        return self.jobs.take()
-
-    def end(self, task, code):
-        self.jobs.on_ended(task, Ended(code))
-        return self.jobs.take()
 
 
 @pytest.fixture
 def world():
     return World()
-
-
-def asked(effects):
-    """The keys of the asks, in order."""
-    return [entry.allocation_key for request in requests_of(effects) for entry in request.allocations]
-
-
-def released(effects):
-    entries = [entry for request in requests_of(effects) for entry in request.releases.allocations_to_release]
-    return [(entry.allocation_key, entry.termination_type) for entry in entries]
-
-
-def concluded(effects):
-    """The outcome of each job that was reported to the daemon, with the message."""
-    gone = [request for request in effects.requests if isinstance(request, si.ApplicationRequest)]
-    return [(entry.application_id, entry.outcome, entry.message) for request in gone for entry in request.remove]
-
-
-def requests_of(effects):
-    return [request for request in effects.requests if isinstance(request, si.AllocationRequest)]
-
-
-def started(effects):
-    return [task.key for _, task in effects.starts]
 
 
 def test_a_short_life(world):

@@ -1,11 +1,15 @@
 """Jobs on the disk."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 from localjobs import job_of
 
 from ykactor.local import store as store_module
 from ykactor.local.model import State, Task
-from ykactor.local.store import KEPT_NS, Store
+from ykactor.local.records import Query, records
+from ykactor.local.store import Store
 
 
 @pytest.fixture
@@ -28,7 +32,7 @@ def test_it_is_there_again(store, tmp_path):
     assert again.tasks("job-1") == [Task("job-1", 0, State.FAILED, exit_code=3, gpus=[1])]
     assert (again.find("job-2"), again.submitted_with("job-2")) == (store.find("job-2"),) * 2
     assert (again.find("job-3"), again.submitted_with("other")) == (None, None)
-    assert again.state_counts("job-1") == {State.FAILED: 1}
+    assert again.states_of("job-1") == {0: State.FAILED}
     again.close()
 
 
@@ -44,7 +48,10 @@ def test_the_environment_is_kept_until_the_job_has_ended(store):
     store.commit([job_of("true", id="job-1", environ=[b"SECRET=" + b"x" * 50])], [], [], 0)
     assert store.find("job-1").environ == [b"SECRET=" + b"x" * 50]
     store.commit([], [], ["job-1"], 5)
-    assert store.find("job-1") == job_of("true", id="job-1", token=store.find("job-1").token, environ=[])
+    ended = job_of("true", id="job-1", token=store.find("job-1").token, environ=[])
+    assert (store.find("job-1"), list(store.unfinished())) == (ended, [])
+    store.commit([ended], [], [], 6)  # it goes on
+    assert [job for job, _ in store.unfinished()] == [ended]
 
 
 def test_a_commit_that_fails_changes_nothing(store):
@@ -69,8 +76,89 @@ def test_what_has_ended_long_ago_is_outdated(store, monkeypatch):
     keep(store, "job-1", "job-2", "job-3", "job-4")
     for ended_ns, name in ((10, "job-2"), (20, "job-1"), (30, "job-4")):
         store.commit([], [], [name], ended_ns)
-    assert store.outdated(KEPT_NS + 10) == []
-    assert store.outdated(KEPT_NS + 11) == ["job-2"]
+    assert store.outdated(10) == []
+    assert store.outdated(11) == ["job-2"]
     monkeypatch.setattr(store_module, "KEPT_MAX", 1)
     assert set(store.outdated(0)) == {"job-1", "job-2"}
-    assert [job.id for job in store.newest(2)] == ["job-3", "job-4"]
+
+
+def test_ended_jobs_with_too_many_tasks_are_outdated(store, monkeypatch):
+    """The attempts before the present ones count; the job that has ended first goes first."""
+    monkeypatch.setattr(store_module, "KEPT_ROWS", 4)
+    keep(store, "job-1", "job-2", "job-3")
+    for ended_ns, name in ((10, "job-2"), (20, "job-1"), (30, "job-3")):
+        store.commit([], [Task(name, 0, attempt=1)], [name], ended_ns, [Task(name, 0)])
+    assert store.outdated(0) == ["job-2"]
+    store.forget("job-2")
+    assert store.outdated(0) == []
+
+
+def test_so_many_attempts_of_a_task_are_kept(store, tmp_path, monkeypatch):
+    """The newest ones; those of other tasks do not count."""
+    monkeypatch.setattr(store_module, "KEPT_ATTEMPTS", 2)
+    keep(store, "job-1")
+    store.commit([], [], [], 0, [Task("job-1", 1)])
+    for attempt in range(4):
+        store.commit([], [Task("job-1", 0, attempt=attempt + 1)], [], 0, [Task("job-1", 0, State.FAILED, attempt)])
+    with records(tmp_path) as kept:
+        found = [(task.index, task.attempt) for _, task in kept.attempts(Query(10))]
+    assert found == [(0, 2), (0, 3), (0, 4), (1, 0)]
+
+
+def test_records_of_jobs_and_of_attempts(store, tmp_path):
+    """The newest ones, the newest last; by state, user, queue, job, and what has not ended before a time."""
+    jobs = [("job-1", "ann", "root.a"), ("job-2", "bob", "root.a.b"), ("job-3", "ann", "root.ab")]
+    made = [job_of("true", id=name, token=name, user=user, queue=queue, last=1) for name, user, queue in jobs]
+    tasks = [Task(job.id, index, State.PENDING, attempt=1) for job in made for index in (0, 1)]
+    store.commit(made, tasks, [], 0, [Task("job-1", 0, State.FAILED, ended_ns=3)])
+    done = [Task("job-1", index, State.COMPLETED, attempt=1, ended_ns=9) for index in (0, 1)]
+    store.commit([], done, ["job-1"], 9)
+
+    def found(**query):
+        with records(tmp_path) as kept:
+            return [job.id for job, _ in kept.jobs(Query(**{"limit": 9} | query))]
+
+    assert found() == ["job-1", "job-2", "job-3"]
+    assert found(limit=2) == ["job-2", "job-3"]
+    assert found(user="ann", limit=1) == ["job-3"]
+    assert found(queue="A") == found(queue="root.a") == ["job-1", "job-2"]
+    assert found(queue="root") == found(since_ns=9) == ["job-1", "job-2", "job-3"]
+    assert found(since_ns=10) == found(states=[State.PENDING]) == ["job-2", "job-3"]
+
+    def attempts(**query):
+        with records(tmp_path) as kept:
+            return [f"{task.key}" for _, task in kept.attempts(Query(**{"limit": 99} | query))]
+
+    assert attempts(job="job-1") == ["job-1.0", "job-1.0.r1", "job-1.1.r1"]
+    assert attempts(job="job-1", only_present=True) == ["job-1.0.r1", "job-1.1.r1"]
+    assert attempts(job="job-1", index=0, states=[State.FAILED]) == ["job-1.0"]
+    assert attempts(since_ns=4, limit=5) == ["job-1.1.r1", "job-2.0.r1", "job-2.1.r1", "job-3.0.r1", "job-3.1.r1"]
+    with records(tmp_path) as kept:
+        assert kept.jobs(Query(1, job="job-1")) == [(store.find("job-1"), {State.COMPLETED: 2})]
+
+
+#: As version 0.2 has made it, with a job whose second task runs.
+OLD = """
+CREATE TABLE job(number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE, token TEXT UNIQUE, data BLOB, ended_ns INTEGER);
+CREATE TABLE task(job TEXT, task_index INTEGER, data BLOB, PRIMARY KEY(job, task_index)) WITHOUT ROWID;
+CREATE INDEX job_ended ON job(ended_ns);
+INSERT INTO job(id, token, data) VALUES('job-1', 't', CAST('{"id":"job-1","token":"t","name":"","user":"ann","queue":"root.a",
+"arguments":["dHJ1ZQ=="],"environ":[],"directory":"Lw==","resource":{"vcore":100},"submitted_ns":5,"priority":0,"first":0,"last":1,
+"is_gang":false,"time_limit_s":0.0,"retries":0,"placed_in":""}' AS BLOB));
+INSERT INTO task VALUES('job-1', 0, CAST('{"job":"job-1","index":0,"state":"Failed","attempt":2,"verdict":null,"reason":"code 3",
+"exit_code":3,"started_ns":7,"ended_ns":9,"peak_memory":null,"priority":null,"gpus":[],"boot":"b"}' AS BLOB));
+INSERT INTO task VALUES('job-1', 1, CAST('{"job":"job-1","index":1,"state":"Running","attempt":0,"verdict":null,"reason":"",
+"exit_code":null,"started_ns":7,"ended_ns":0,"peak_memory":null,"priority":null,"gpus":[0],"boot":"b"}' AS BLOB));
+"""
+
+
+def test_the_file_of_an_older_version_is_read(tmp_path):
+    """What runs goes on, and what has ended has its record; opening it twice changes nothing more."""
+    with closing(sqlite3.connect(tmp_path / "jobs.sqlite")) as old:
+        old.executescript(OLD)
+    for _ in range(2):
+        with closing(Store(tmp_path)) as store, records(tmp_path) as kept:
+            ((job, tasks),) = store.unfinished()
+            assert (job.user, list(job.indexes), [task.state for task in tasks]) == ("ann", [0, 1], [State.FAILED, State.RUNNING])
+            assert kept.counts("job-1") == {State.FAILED: 1, State.RUNNING: 1}
+            assert [task.attempt for _, task in kept.attempts(Query(9))] == [2, 0]

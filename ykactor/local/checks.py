@@ -28,6 +28,8 @@ _INT32, _INT64 = 2**31, 2**63
 #: Ten years are longer than any task may be told to run.
 _SECONDS_MAX = 10 * 366 * 86_400.0
 _UMASK_MAX = 0o777
+#: The year 9999, the last one that has a date.
+_BEGIN_MAX_NS = 253_402_300_800 * 10**9
 
 
 def checked(job: Job) -> Job:
@@ -84,6 +86,10 @@ def _wrong_numbers(job: Job) -> Iterator[str]:
         yield f"found the priority {job.priority}, expected {-_INT32} to {_INT32 - 1}"
     if not math.isfinite(job.time_limit_s) or not 0 <= job.time_limit_s <= _SECONDS_MAX:
         yield f"found a time limit of {job.time_limit_s} s, expected 0 to {_SECONDS_MAX:.0f} s"
+    if not math.isfinite(job.retry_delay_s) or not 0 <= job.retry_delay_s <= _SECONDS_MAX:
+        yield f"found a retry delay of {job.retry_delay_s} s, expected 0 to {_SECONDS_MAX:.0f} s"
+    if not 0 <= job.begin_ns < _BEGIN_MAX_NS:
+        yield f"found the begin {job.begin_ns} ns, expected 0 to {_BEGIN_MAX_NS - 1}"
     if not 0 <= job.retries <= RETRIES_MAX:
         yield f"found {job.retries} retries, expected 0 to {RETRIES_MAX}"
 
@@ -91,10 +97,12 @@ def _wrong_numbers(job: Job) -> Iterator[str]:
 def _wrong_tasks(job: Job) -> Iterator[str]:
     if not 0 <= job.first <= job.last <= _INDEX_MAX:
         yield f"found the tasks {job.first} to {job.last}, expected at least one, with indexes of 0 to {_INDEX_MAX}"
+    if not 0 <= job.at_most <= ARRAY_MAX:
+        yield f"found {job.at_most} places of an array, expected 0 to {ARRAY_MAX}"
     most = GANG_MAX if job.is_gang else ARRAY_MAX
     if job.count > most:
         yield f"found {job.count} tasks, expected at most {most}"
-    if job.is_gang and (job.first or job.retries):
+    if job.is_gang and (job.first or job.retries or job.ranges):
         yield "found a gang with retries, or without a task 0, expected it without and with"
 
 

@@ -6,7 +6,6 @@ A connection has one request and its answer.
 import socket
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
 import trio
@@ -14,6 +13,7 @@ from msgspec import Struct
 
 from ykactor.local.model import Job, State, Task
 from ykactor.local.private import NotPrivate, opened, stranger, trusted_directory
+from ykactor.local.records import Query
 from ykactor.wire.si import messages as si
 from ykactor.wire.sockets import credentials
 
@@ -42,10 +42,40 @@ class PlanJob(_Message, frozen=True):
     job: Job
 
 
-class ListJobs(_Message, frozen=True):
-    """The newest jobs, the newest last. Answer: ``JobList``."""
+class ListJobs(Query, frozen=True, tag_field="type", tag=str):
+    """The jobs that are meant, the newest last. Answer: ``JobList``."""
 
-    limit: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+
+class ListAttempts(Query, frozen=True, tag_field="type", tag=str):
+    """The attempts of tasks that are meant, those of the newest job last. Answer: ``AttemptList``."""
+
+
+class Cancel(_Message, frozen=True):
+    """End a job, or the task ``index`` of it. Answer: ``Done``, or ``Refused``."""
+
+    job: str
+    index: int | None = None
+
+
+class Hold(_Message, frozen=True):
+    """Ask the daemon for no further task of a job, or let it go on. Answer: ``Done``, or ``Refused``."""
+
+    job: str
+    is_held: bool
+
+
+class Requeue(_Message, frozen=True):
+    """Run the tasks of a job again that run or have ended, or the one with the ``index``. Answer: ``Done``, or ``Refused``.
+
+    Attributes:
+        only_failed: whether tasks are left out that have completed, or run.
+        environ: for a job that has ended, because its own was forgotten.
+    """
+
+    job: str
+    index: int | None
+    only_failed: bool
+    environ: list[bytes]
 
 
 class ShowJob(_Message, frozen=True):
@@ -75,7 +105,8 @@ class JobRow(Struct, frozen=True):
     """A job without its environment, and how many of its tasks are in each state.
 
     Attributes:
-        indexes: of its first task and of the last one.
+        indexes: of its first task and of the last one; ``count``: how many there are.
+        after: the jobs for whose end it waits.
         is_gang: whether its tasks end together.
     """
 
@@ -89,26 +120,73 @@ class JobRow(Struct, frozen=True):
     indexes: tuple[int, int]
     is_gang: bool
     states: dict[State, int]
+    count: int
+    priority: int
+    is_held: bool
+    begin_ns: int
+    after: list[str]
+
+
+class Record(Struct, frozen=True):
+    """An attempt of a task, with what is known of it from its job. Amounts in base units; times in Unix ns, 0 for none."""
+
+    job: str
+    index: int
+    attempt: int
+    name: str
+    user: str
+    queue: str
+    priority: int
+    node: str
+    state: State
+    exit_code: int | None
+    signal: str
+    reason: str
+    submitted_ns: int
+    eligible_ns: int
+    started_ns: int
+    ended_ns: int
+    resource: dict[str, int]
+    peak_memory: int | None
+    cpu_ns: int | None
+    gpus: list[int]
 
 
 class JobList(_Message, frozen=True):
     jobs: list[JobRow]
 
 
+class AttemptList(_Message, frozen=True):
+    attempts: list[Record]
+
+
+class Done(_Message, frozen=True):
+    """``text`` says what was done."""
+
+    text: str
+
+
 class ShownJob(_Message, frozen=True):
-    """``directory`` has those of the attempts, ``INDEX.ATTEMPT``."""
+    """A job.
+
+    Attributes:
+        directory: has those of the attempts, ``INDEX.ATTEMPT``.
+        url: of the daemon.
+    """
 
     job: JobRow
     tasks: list[Task]
     directory: str
+    url: str
 
 
 class Refused(_Message, frozen=True):
     message: str
 
 
-Request = Submit | PlanJob | ListJobs | ShowJob
-Answer = Submitted | PlannedJob | JobList | ShownJob | Refused
+Change = Cancel | Hold | Requeue
+Request = Submit | PlanJob | ListJobs | ListAttempts | ShowJob | Change
+Answer = Submitted | PlannedJob | JobList | AttemptList | ShownJob | Done | Refused
 
 _decode_answer = msgspec.json.Decoder(Answer).decode
 

@@ -4,11 +4,11 @@ Every input is handled without waiting: decided, committed, carried out. So what
 on the disk, and a start after ``kill -9`` finds what was not.
 """
 
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import trio
 from msgspec import Struct, structs
@@ -16,22 +16,25 @@ from msgspec import Struct, structs
 from ykactor import __version__
 from ykactor.client import Disconnected, Refusal, RequestRefused, connect, keep_registered
 from ykactor.client.login import LoginOptions
-from ykactor.local import control
-from ykactor.local.access import Access, Principal, System, visible_row, visible_task
-from ykactor.local.checks import checked
+from ykactor.local import answers, control
+from ykactor.local.access import Access, Principal, System, may, owns, visible_row, visible_task
+from ykactor.local.checks import checked, wrong_environ
 from ykactor.local.exclusive import InUse, only_for, only_in
 from ykactor.local.isolation import Isolation
-from ykactor.local.jobs import Jobs, SubmitRefused
+from ykactor.local.jobs import Jobs, NotDone, SubmitRefused
 from ykactor.local.machine import Machine, boot_id
 from ykactor.local.model import Ended, Job, State, Task
 from ykactor.local.private import private_directory, shared_directory
 from ykactor.local.processes import NotStarted, Processes
 from ykactor.local.quotas import Quotas, full_disk
+from ykactor.local.records import Records, records
 from ykactor.local.serving import Caller, listening, serve
 from ykactor.local.shared import SharedProcesses
 from ykactor.local.shared_groups import SharedCgroups
 from ykactor.local.store import Store
 from ykactor.wire.si import messages as si
+
+T = TypeVar("T")
 
 #: Seconds between two searches for tasks that have run too long, and for jobs that are too old.
 TICK_S = 0.25
@@ -51,6 +54,7 @@ class Settings(Struct, frozen=True):
         directory: where jobs and their output are kept.
         user: who submits its jobs, if they are those of one user.
         system: if root runs it for all users; ``isolation`` has control groups for them then.
+        kept_ns: how long jobs that have ended are kept.
         stops_jobs: whether its jobs end with it, and those that it finds at its start.
     """
 
@@ -62,6 +66,7 @@ class Settings(Struct, frozen=True):
     isolation: Isolation
     user: str
     grace_s: float
+    kept_ns: int
     stops_jobs: bool
     now_ns: Callable[[], int]
     say: Callable[[str], object]
@@ -118,7 +123,9 @@ class Manager:
         self._access = Access(settings.system, settings.user)
         self._quotas = Quotas()
         self._boot = boot_id()
-        self.jobs = Jobs(settings.machine, self._store.next_number(), self._boot, settings.now_ns)
+        self.jobs = Jobs(settings.machine, self._store.next_number(), self._boot, settings.now_ns, self._store.states_of)
+        #: The job that is being forgotten.
+        self._forgotten = ""
         #: The clients that wait for the end of jobs.
         self._waiting = trio.lowlevel.ParkingLot()
 
@@ -186,6 +193,7 @@ class Manager:
                 self._start(job, task)
         if self._settings.stops_jobs:  # what one before it has left that could not do so
             self.jobs.stop_all()
+        self.jobs.resume()
         self._carry_out()
 
     async def _listen(self) -> None:
@@ -227,13 +235,17 @@ class Manager:
     async def _forget(self) -> None:
         """Jobs that have ended long ago: first what they have written, so that nothing of it is left without them."""
         while True:
-            for job in self._store.outdated(self._settings.now_ns()):
+            for job in self._store.outdated(self._settings.now_ns() - self._settings.kept_ns):
+                if self.jobs.is_needed(job) or self.jobs.has(job):
+                    continue
+                self._forgotten = job
                 try:
                     await self._processes.remove(job)
                 except OSError as error:  # it is tried again
                     self._settings.say(f"what {job} has written cannot be deleted: {error}")
                 else:
                     self._store.forget(job)
+            self._forgotten = ""
             await trio.sleep(FORGET_S)
 
     # ---- outputs
@@ -243,7 +255,8 @@ class Manager:
         while True:
             effects = self.jobs.take()
             if effects.has_changes:
-                self._store.commit(effects.jobs, effects.tasks.values(), effects.ended, self._settings.now_ns())
+                changed = effects.jobs, effects.tasks.values(), effects.ended
+                self._store.commit(*changed, self._settings.now_ns(), effects.attempts)
             for job in effects.jobs:
                 self._quotas.add(job)
             for name in effects.ended:
@@ -289,22 +302,100 @@ class Manager:
                 case control.PlanJob(job=job):
                     planned = await self._access.submitted(principal, checked(job))
                     return control.PlannedJob(*self.jobs.planned(self._maker(planned)))
-                case control.ListJobs(limit=limit):
-                    return control.JobList([visible_row(principal, job, self._row(job)) for job in self._store.newest(limit)])
+                case control.ListJobs():
+                    found = await self._read(lambda kept: kept.jobs(request))
+                    return control.JobList([visible_row(principal, job, answers.job_row(job, counts)) for job, counts in found])
+                case control.ListAttempts():
+                    return await self._attempts(principal, request)
                 case control.ShowJob(job=name, index=index):
-                    return self._shown(principal, name, index)
-        except SubmitRefused as refused:
+                    return await self._shown(principal, name, index)
+                case _:
+                    return self._changed(principal, request)
+        except NotDone as refused:
             return control.Refused(str(refused))
 
-    def _shown(self, principal: Principal, name: str, index: int | None) -> control.Answer:
+    def _changed(self, principal: Principal, request: control.Change) -> control.Answer:
+        job = self._named(request.job, None if isinstance(request, control.Hold) else request.index)
+        if reason := may(principal, type(request).__name__.lower(), job):
+            raise NotDone(reason)
+        who = job.user if self._settings.system is None or owns(principal, job) else "an operator"
+        match request:
+            case control.Cancel(index=index):
+                self.jobs.cancel(job.id, index, f"cancelled by {who}")
+                done = "is ending"
+            case control.Hold(is_held=is_held):
+                self.jobs.hold(job.id, is_held)
+                done = "is held" if is_held else "is released"
+            case control.Requeue():
+                done = self._requeue(principal, job, request, f"requeued by {who}")
+        self._carry_out()
+        return control.Done(done)
+
+    def _requeue(self, principal: Principal, job: Job, request: control.Requeue, reason: str) -> str:
+        """Returns what was done."""
+        tasks = self._store.tasks(job.id)
+        wanted = [task for task in tasks if request.index in (None, task.index)]
+        if request.only_failed:
+            wanted = [task for task in wanted if task.state.is_final and task.state is not State.COMPLETED]
+        if not wanted:
+            raise NotDone(f"{job.id} has no task that has failed")
+        if not self.jobs.has(job.id):
+            job = self._with_environ(principal, job, request.environ)
+        self.jobs.requeue(job, tasks, [task.index for task in wanted], reason)
+        return f"runs again: {len(wanted)} of {job.count} tasks"
+
+    def _with_environ(self, principal: Principal, job: Job, environ: list[bytes]) -> Job:
+        """A job that has ended with another environment, because its own was forgotten.
+
+        Raises:  NotDone.
+        """
+        if job.id == self._forgotten:
+            raise NotDone(f"{job.id} is being forgotten: submit it again")
+        if self._settings.system is not None and not owns(principal, job):
+            raise NotDone(f"{job.id} has ended: only {job.user} can run it again, with an environment of this user")
+        for wrong in wrong_environ(environ):
+            raise NotDone(wrong)
+        job = structs.replace(job, environ=environ)
+        self._check_room(job)
+        return job
+
+    async def _read(self, read: Callable[[Records], T]) -> T:
+        """Read records beside the event loop: there may be very many."""
+
+        def in_thread() -> T:
+            with records(self._settings.directory) as kept:
+                return read(kept)
+
+        return await trio.to_thread.run_sync(in_thread)
+
+    def _named(self, name: str, index: int | None) -> Job:
+        """The job with a name, if it has a task with the index.
+
+        Raises:  NotDone.
+        """
         found = self._store.find(name)
         if found is None:
-            return control.Refused(f"there is no job {name}; ykactor jobs lists them")
+            raise NotDone(f"there is no job {name}; ykactor jobs lists them")
         if index is not None and index not in found.indexes:
-            return control.Refused(f"there is no task {name}.{index}: {name} has the tasks {found.first} to {found.last}")
+            raise NotDone(f"there is no task {name}.{index}: {name} has the tasks {found.first} to {found.last}")
+        return found
+
+    async def _attempts(self, principal: Principal, query: control.ListAttempts) -> control.Answer:
+        if query.job:
+            self._named(query.job, query.index)
+        found = await self._read(lambda kept: kept.attempts(query))
+        shown = []
+        for job, task in found:
+            record = answers.record(job, visible_task(principal, job, task))
+            shown.append(structs.replace(record, name="") if may(principal, "see", job) else record)
+        return control.AttemptList(shown)
+
+    async def _shown(self, principal: Principal, name: str, index: int | None) -> control.Answer:
+        found = self._named(name, index)
         tasks = [visible_task(principal, found, task) for task in self._store.tasks(name, index)]
-        row = visible_row(principal, found, self._row(found))
-        return control.ShownJob(row, tasks, str(self._processes.job_directory(name)))
+        counts = await self._read(lambda kept: kept.counts(name))
+        row = visible_row(principal, found, answers.job_row(found, counts))
+        return control.ShownJob(row, tasks, str(self._processes.job_directory(name)), self._settings.url)
 
     def _maker(self, job: Job) -> Callable[[str], Job]:
         """Makes a job that is submitted now, for its id."""
@@ -328,13 +419,6 @@ class Manager:
         directory = self._settings.directory
         if reason := self._quotas.refusal(job) or full_disk((directory, directory / "jobs")):
             raise SubmitRefused(reason)
-
-    def _row(self, job: Job) -> control.JobRow:
-        arguments = [os.fsdecode(argument).encode(errors="replace").decode() for argument in job.arguments]
-        states = self._store.state_counts(job.id)
-        indexes = job.first, job.last
-        known = job.id, job.name, job.user, job.leaf, arguments, job.resource, job.submitted_ns
-        return control.JobRow(*known, indexes, job.is_gang, states)
 
 
 @asynccontextmanager

@@ -1,7 +1,9 @@
 """Jobs, and the tasks that they consist of."""
 
 import signal
+from collections.abc import Sequence
 from enum import StrEnum
+from itertools import chain
 
 from msgspec import Struct
 
@@ -11,6 +13,8 @@ from ykactor.local.login import Login
 class State(StrEnum):
     """The state of a task."""
 
+    #: The daemon is not asked for a place yet; ``Task.reason`` says what the task waits for.
+    WAITING = "Waiting"
     PENDING = "Pending"
     RUNNING = "Running"
     #: It was told to end; ``Task.verdict`` says what it is then.
@@ -23,10 +27,17 @@ class State(StrEnum):
     #: Nobody knows how it ended: the machine went down, or something has killed it and all that could tell.
     LOST = "Lost"
     REJECTED = "Rejected"
+    #: Somebody wanted it to run again: the state of an attempt that another one follows.
+    REQUEUED = "Requeued"
 
     @property
     def is_final(self) -> bool:
-        return self not in (State.PENDING, State.RUNNING, State.ENDING)
+        return self not in (State.WAITING, State.PENDING, State.RUNNING, State.ENDING)
+
+    @property
+    def is_at_daemon(self) -> bool:
+        """True if the daemon knows of the task."""
+        return self in (State.PENDING, State.RUNNING, State.ENDING)
 
     @property
     def has_process(self) -> bool:
@@ -39,6 +50,31 @@ _SIGNALLED = 128
 RETRIED = frozenset((State.FAILED, State.PREEMPTED, State.LOST))
 
 
+class Condition(StrEnum):
+    """The end of a job for which another one waits."""
+
+    OK = "ok"
+    ANY = "any"
+    FAILED = "failed"
+
+
+class After(Struct, frozen=True, omit_defaults=True):
+    """A dependency: a job begins after the end of another one.
+
+    Attributes:
+        index: of the task that is meant; None: all tasks of ``job``.
+        is_by_element: whether each task waits for the one with its own index; both are arrays with the same indexes.
+    """
+
+    job: str
+    index: int | None = None
+    condition: Condition = Condition.OK
+    is_by_element: bool = False
+
+    def __str__(self) -> str:
+        return self.job + ("" if self.index is None else f".{self.index}") + f":{self.condition}"
+
+
 class Job(Struct, frozen=True):
     """The tasks that one ``ykactor run`` submits; an application of the daemon with the same id.
 
@@ -48,11 +84,16 @@ class Job(Struct, frozen=True):
         directory: in which it runs.
         resource: of each task, in base units.
         first, last: the index of the first task and of the last one.
+        ranges: the indexes, if not all from ``first`` to ``last`` have a task: those of each range are larger than those before.
+        at_most: how many tasks the daemon is asked for at a time; 0 is all.
         is_gang: whether all tasks start together.
         time_limit_s: how long a task may run; 0 is as long as it likes.
         queue: that was asked for; empty leaves it to the placement rules.
         placed_in: the leaf in which the daemon has placed it, or to which it was moved, if it is another one.
-        retries: how often a task is started again.
+        retries: how often a task is started again, each time ``retry_delay_s`` after its end.
+        is_held: whether the daemon is asked for no further task.
+        begin_ns: the Unix time before which no task begins.
+        after: the ends of other jobs before which no task begins.
         login: as whom its tasks are started; None: as the user of the local resource manager.
     """
 
@@ -73,6 +114,12 @@ class Job(Struct, frozen=True):
     time_limit_s: float = 0
     retries: int = 0
     placed_in: str = ""
+    ranges: list[tuple[int, int]] = []
+    at_most: int = 0
+    retry_delay_s: float = 0
+    is_held: bool = False
+    begin_ns: int = 0
+    after: list[After] = []
     login: Login | None = None
 
     @property
@@ -81,27 +128,34 @@ class Job(Struct, frozen=True):
         return self.placed_in or self.queue
 
     @property
-    def indexes(self) -> range:
-        return range(self.first, self.last + 1)
+    def indexes(self) -> Sequence[int]:
+        """The indexes of the tasks, in order."""
+        parts = [range(first, last + 1) for first, last in self.ranges or [(self.first, self.last)]]
+        return parts[0] if len(parts) == 1 else list(chain.from_iterable(parts))
 
     @property
     def count(self) -> int:
-        return self.last - self.first + 1
+        return sum(last - first + 1 for first, last in self.ranges or [(self.first, self.last)])
 
 
 class Task(Struct):
-    """One element of a job; it is started at most once, and once more for each retry.
+    """An attempt of one element of a job; each attempt is started at most once.
 
     Attributes:
-        attempt: the number of its retries so far.
-        verdict: while it is Ending, the state that it has then.
+        attempt: its number: how often the element was started again. ``requeues``: how often because somebody wanted it.
+        verdict: the state that it was to end with, if something has ended it.
         reason: why it has this state, for people.
         exit_code: of its command, as a shell says it: 128 and the number of the signal that has ended it; None if there is none.
-        started_ns, ended_ns: when it began and ended, Unix nanoseconds; 0 if it has not.
+        again: why this is not the first attempt.
+        not_before_ns: when it may begin.
+        eligible_ns: when the daemon was asked for a place, Unix ns, as all times; 0 if it was not.
+        started_ns, ended_ns: when it began and ended; 0 if it has not.
         peak_memory: the most that it has used at a time, in bytes; None if nothing has measured it.
+        cpu_ns: the processor time that it has used; None if nothing has measured it.
         priority: the one that it had when it was placed last, which an operator may have changed; None: that of the job.
         gpus: the indices of those that it has.
         boot: identifies the run of the machine in which its process was started.
+        node, queue: where it was started.
     """
 
     job: str
@@ -117,6 +171,13 @@ class Task(Struct):
     priority: int | None = None
     gpus: list[int] = []
     boot: str = ""
+    requeues: int = 0
+    again: str = ""
+    not_before_ns: int = 0
+    eligible_ns: int = 0
+    cpu_ns: int | None = None
+    node: str = ""
+    queue: str = ""
 
     @property
     def signal(self) -> str:
@@ -136,7 +197,7 @@ class Ended(Struct, frozen=True):
         exit_code: None if nobody knows.
         reason: why there is none.
         by_itself: whether it had ended before it was told to.
-        peak_memory: as of a task.
+        peak_memory, cpu_ns: as of a task.
         is_short: whether the kernel has killed a process of it because it wanted more memory than it may use.
     """
 
@@ -145,6 +206,7 @@ class Ended(Struct, frozen=True):
     by_itself: bool = False
     peak_memory: int | None = None
     is_short: bool = False
+    cpu_ns: int | None = None
 
 
 def signal_of(exit_code: int | None) -> str:

@@ -42,16 +42,21 @@ def application(job: Job, *, is_held: bool) -> si.AddApplicationRequest:
     )
 
 
-def record(task: Task, state: State, ended_ns: int) -> si.TaskRecord:
-    """The record of the end of a task, or of an attempt of it (AP-152)."""
+def withdrawn(job: Job) -> si.ApplicationRequest:
+    """Remove the application of a job until the next of its tasks may be placed."""
+    return si.ApplicationRequest(remove=[si.RemoveApplicationRequest(application_id=job.id)])
+
+
+def record(task: Task) -> si.TaskRecord:
+    """The record of an attempt that has ended (AP-152)."""
     return si.TaskRecord(
         application_id=task.job,
         allocation_key=task.key,
-        state=state.value,
+        state=(State.CANCELLED if task.state is State.REQUEUED else task.state).value,
         exit_code=task.exit_code,
         signal=task.signal,
         start_time=task.started_ns,
-        finished_time=ended_ns,
+        finished_time=task.ended_ns,
         peak_memory=task.peak_memory,
     )
 

@@ -10,34 +10,48 @@ from msgspec import structs
 
 from ykactor.local.model import Job, State, Task
 
-#: Ended jobs are kept so long, and so many of them.
-KEPT_NS = 7 * 86_400 * 10**9
+FILE = "jobs.sqlite"
+#: Of ended jobs so many are kept, with so many tasks and attempts together; of a task so many attempts.
 KEPT_MAX = 10_000
+KEPT_ROWS = 1_000_000
+KEPT_ATTEMPTS = 20
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS job(
     number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE, token TEXT UNIQUE, data BLOB, ended_ns INTEGER);
-CREATE TABLE IF NOT EXISTS task(job TEXT, task_index INTEGER, data BLOB, PRIMARY KEY(job, task_index)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS task(
+    job TEXT, task_index INTEGER, data BLOB, state TEXT, PRIMARY KEY(job, task_index)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS attempt(
+    job TEXT, task_index INTEGER, attempt INTEGER, data BLOB, PRIMARY KEY(job, task_index, attempt)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS job_ended ON job(ended_ns);
 """
+#: The file of version 0.2 has the state of a task only in its data.
+_ADD_STATES = """
+ALTER TABLE task ADD COLUMN state TEXT;
+UPDATE task SET state = json_extract(CAST(data AS TEXT), '$.state');
+"""
+_INDEX_STATES = "CREATE INDEX IF NOT EXISTS task_state ON task(job, state)"
 _encode = msgspec.json.Encoder().encode
-_decode_job = msgspec.json.Decoder(Job).decode
-_decode_task = msgspec.json.Decoder(Task).decode
+decode_job = msgspec.json.Decoder(Job).decode
+decode_task = msgspec.json.Decoder(Task).decode
 
 
 class Store:
-    """The one writer of the file ``jobs.sqlite`` in a directory. All methods block.
+    """The one writer of the file ``jobs.sqlite`` in a directory; ``Records`` reads it too. All methods block.
 
     Raises:  sqlite3.Error: the disk is full or fails.
     """
 
     def __init__(self, directory: Path) -> None:
-        path = directory / "jobs.sqlite"
+        path = directory / FILE
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))  # others may enter; the files beside it are alike
         self._connection = sqlite3.connect(path, isolation_level=None)
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=FULL")
         self._connection.executescript(_SCHEMA)
+        if "state" not in {row[1] for row in self._connection.execute("PRAGMA table_info(task)")}:
+            self._connection.executescript(f"BEGIN; {_ADD_STATES} COMMIT;")
+        self._connection.execute(_INDEX_STATES)
 
     def close(self) -> None:
         self._connection.close()
@@ -47,20 +61,34 @@ class Store:
         row = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'job'").fetchone()
         return (row[0] if row else 0) + 1
 
-    def commit(self, jobs: Sequence[Job], tasks: Iterable[Task], ended: Iterable[str], now_ns: int) -> None:
+    def commit(
+        self, jobs: Sequence[Job], tasks: Iterable[Task], ended: Iterable[str], now_ns: int, attempts: Sequence[Task] = ()
+    ) -> None:
         """New or changed jobs, changed tasks, and the jobs that have ended: durable when it returns, all of it or nothing.
 
-        The environment of a job that has ended is forgotten: it is large, and may have secrets.
+        A job that changes has not ended, or goes on; ``attempts`` are those that others have followed. The environment of a job
+        that has ended is forgotten: it is large, and may have secrets.
         """
         with self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.executemany("UPDATE job SET data = ? WHERE id = ?", [(_encode(job), job.id) for job in jobs])
+            self._connection.executemany(
+                "UPDATE job SET data = ?, ended_ns = NULL WHERE id = ?", [(_encode(job), job.id) for job in jobs]
+            )
             self._connection.executemany(
                 "INSERT INTO job(id, token, data) VALUES(?, ?, ?)",
                 [(job.id, job.token, _encode(job)) for job in jobs if self.find(job.id) is None],
             )
             self._connection.executemany(
-                "INSERT OR REPLACE INTO task VALUES(?, ?, ?)", [(task.job, task.index, _encode(task)) for task in tasks]
+                "INSERT OR REPLACE INTO task(job, task_index, data, state) VALUES(?, ?, ?, ?)",
+                [(task.job, task.index, _encode(task), task.state.value) for task in tasks],
+            )
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO attempt VALUES(?, ?, ?, ?)",
+                [(task.job, task.index, task.attempt, _encode(task)) for task in attempts],
+            )
+            self._connection.executemany(
+                "DELETE FROM attempt WHERE job = ? AND task_index = ? AND attempt <= ?",
+                [(task.job, task.index, task.attempt - KEPT_ATTEMPTS) for task in attempts if task.attempt >= KEPT_ATTEMPTS],
             )
             self._connection.executemany(
                 "UPDATE job SET ended_ns = ?, data = ? WHERE id = ?",
@@ -70,17 +98,22 @@ class Store:
     def unfinished(self) -> Iterator[tuple[Job, list[Task]]]:
         """The jobs that have not ended, the oldest first."""
         for (data,) in self._connection.execute("SELECT data FROM job WHERE ended_ns IS NULL ORDER BY number").fetchall():
-            job = _decode_job(data)
+            job = decode_job(data)
             yield job, self.tasks(job.id)
 
     def tasks(self, job: str, index: int | None = None) -> list[Task]:
         """All tasks of a job, in order, or the one with the index."""
         statement = "SELECT data FROM task WHERE job = ? AND task_index = coalesce(?, task_index) ORDER BY task_index"
         rows = self._connection.execute(statement, (job, index))
-        return [_decode_task(data) for (data,) in rows]
+        return [decode_task(data) for (data,) in rows]
 
     def find(self, job: str) -> Job | None:
         return self._one("SELECT data FROM job WHERE id = ?", job)
+
+    def states_of(self, job: str) -> dict[int, State] | None:
+        """The states of the tasks of a job; None if there is no such job."""
+        rows = self._connection.execute("SELECT task_index, state FROM task WHERE job = ? ORDER BY task_index", (job,))
+        return {index: State(state) for index, state in rows} or None
 
     def submitted_with(self, token: str) -> Job | None:
         """The job that was submitted with the token."""
@@ -88,26 +121,22 @@ class Store:
 
     def _one(self, statement: str, value: str) -> Job | None:
         row = self._connection.execute(statement, (value,)).fetchone()
-        return None if row is None else _decode_job(row[0])
+        return None if row is None else decode_job(row[0])
 
-    def newest(self, limit: int) -> list[Job]:
-        """The newest jobs, the newest last."""
-        rows = self._connection.execute("SELECT data FROM job ORDER BY number DESC LIMIT ?", (limit,)).fetchall()
-        return [_decode_job(data) for (data,) in reversed(rows)]
-
-    def state_counts(self, job: str) -> dict[State, int]:
-        """The number of tasks of a job in each state."""
-        statement = "SELECT json_extract(CAST(data AS TEXT), '$.state'), count(*) FROM task WHERE job = ? GROUP BY 1"
-        return {State(state): count for state, count in self._connection.execute(statement, (job,))}
-
-    def outdated(self, now_ns: int) -> list[str]:
-        """The jobs that have ended long ago, or are too many; the first to end first."""
+    def outdated(self, before_ns: int) -> list[str]:
+        """The jobs that have ended before a time, or are too many, or have too many tasks; the first to end first."""
         statement = """SELECT id FROM job WHERE ended_ns < ? UNION ALL
-        SELECT id FROM (SELECT id FROM job WHERE ended_ns IS NOT NULL ORDER BY ended_ns DESC LIMIT -1 OFFSET ?)"""
-        return list(dict.fromkeys(job for (job,) in self._connection.execute(statement, (now_ns - KEPT_NS, KEPT_MAX))))
+        SELECT id FROM (SELECT id FROM job WHERE ended_ns IS NOT NULL ORDER BY ended_ns DESC LIMIT -1 OFFSET ?) UNION ALL
+        SELECT id FROM (
+            SELECT id, sum(rows) OVER (ORDER BY ended_ns DESC, number DESC) AS total FROM job JOIN (
+                SELECT job, count(*) AS rows FROM (SELECT job FROM task UNION ALL SELECT job FROM attempt) GROUP BY job
+            ) ON job = id WHERE ended_ns IS NOT NULL) WHERE total > ?"""
+        rows = self._connection.execute(statement, (before_ns, KEPT_MAX, KEPT_ROWS))
+        return list(dict.fromkeys(job for (job,) in rows))
 
     def forget(self, job: str) -> None:
         with self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.execute("DELETE FROM task WHERE job = ?", (job,))
+            self._connection.execute("DELETE FROM attempt WHERE job = ?", (job,))
             self._connection.execute("DELETE FROM job WHERE id = ?", (job,))

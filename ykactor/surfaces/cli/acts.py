@@ -25,6 +25,8 @@ from ykactor.wire.si import messages as si
 if TYPE_CHECKING:  # the client takes 0.2 s to load, which help and completion do without
     from ykactor.client import RequestRefused
 
+#: The verbs that ``ykactor local`` carries out for jobs of which the daemon does not know.
+_HERE = ("cancel", "hold", "release")
 #: Names that are looked at together.
 _NAMES_MAX = 1000
 #: The sentence about an unknown name, and who lists those that there are.
@@ -64,6 +66,8 @@ class Act(NamedTuple):
 
 def ask_for(daemon: Destination, acts: Sequence[Act], expectations: Sequence[si.ExpectNoAllocations] = ()) -> None:
     """Ask for one after the other, if what is expected is true; exits with code 1 if one is refused."""
+    if not acts:
+        return
     try:
         refused = daemon.run(_ask, daemon, acts, expectations)
     except* KeyboardInterrupt:
@@ -150,6 +154,7 @@ def _verb(metavar: str) -> Callable[[Callable[..., Act]], Callable[..., Act]]:
     def register(act_on: Callable[..., Act]) -> Callable[..., Act]:
         @wraps(act_on)
         def carry_out(names: tuple[str, ...], daemon: Destination, **options: Any) -> None:
+            names = _not_done_here(names, daemon, act_on.__name__)
             ask_for(daemon, [act_on(name, **options) for name in names])
 
         _register(metavar, carry_out)
@@ -163,12 +168,33 @@ def _task_verb(act_on: Callable[..., Act]) -> Callable[..., Act]:
 
     @wraps(act_on)
     def carry_out(names: tuple[str, ...], app: str, whole: bool, daemon: Destination, partition: str, **options: Any) -> None:
+        if not app and not whole:
+            names = _not_done_here(names, daemon, act_on.__name__)
         named = _named(names, app, whole)
         acts = [act_on(each, partition=partition, **options) for each in named]
         ask_for(daemon, acts, _no_tasks(named, whole, partition))
 
     _register("NAME", carry_out)
     return act_on
+
+
+def _not_done_here(names: tuple[str, ...], daemon: Destination, verb: str) -> tuple[str, ...]:
+    """The names that the daemon has to be asked about: those of jobs of this machine that it does not know yet are left out."""
+    from ykactor.local import control
+    from ykactor.surfaces.cli.jobs.asking import done_here, job_of, named
+
+    left = []
+    for name in names:
+        done = ""
+        if verb in _HERE and (job_of(name) or job_of(f"{name}.0")):
+            job, index = named(name)
+            request = control.Cancel(job, index) if verb == "cancel" else control.Hold(job, verb == "hold")
+            done = loop.run(done_here, name, daemon.url, request)
+        if done:
+            say(f"{name} {done}")
+        else:
+            left.append(name)
+    return tuple(left)
 
 
 def _register(metavar: str, carry_out: Callable[..., None]) -> None:

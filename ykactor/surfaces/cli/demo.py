@@ -23,6 +23,7 @@ from ykactor.actors.clock import system_ns
 from ykactor.client import Disconnected, RequestRefused
 from ykactor.client.login import LoginOptions
 from ykactor.core.values.printable import printable
+from ykactor.core.values.times import DAY_NS
 from ykactor.journal.errors import JournalError
 from ykactor.local import control
 from ykactor.local.exclusive import InUse
@@ -255,6 +256,8 @@ def _runs(job: control.ShownJob) -> bool:
 
 
 RM_ID = "ykactor-demo"
+#: The demonstration ends before any job is forgotten.
+KEPT_NS = DAY_NS
 #: Seconds for a job that has to end; all of them do so at once.
 GRACE_S = 2.0
 _NO_PROOF = LoginOptions(token="", tls=None, insecure=False)
@@ -356,6 +359,7 @@ def _local_settings(directory: Path, isolation: Isolation, url: str) -> Settings
         isolation=isolation,
         user=this_user(),
         grace_s=GRACE_S,
+        kept_ns=KEPT_NS,
         stops_jobs=True,
         now_ns=system_ns,
         say=lambda sentence: None,

@@ -17,8 +17,9 @@ GROUPS = {
     "Running jobs": {
         "run": "jobs.run",
         "jobs": "jobs.jobs",
-        "logs": "jobs.run:logs",
+        "logs": "jobs.output:logs",
         "wait": "jobs.run:wait",
+        "requeue": "jobs.requeue",
         "local": "jobs.local",
     },
     "Looking": {

@@ -133,6 +133,15 @@ def job_of(name: str) -> str:
     return found[1] if found else ""
 
 
+async def _known(name: str) -> control.Answer | None:
+    """The answer of the local resource manager of this user about a job or a task; None: it may be on another machine."""
+    try:
+        job, index = named(name)
+        return await control.ask(usual_directory(), control.ShowJob(job, index=index))
+    except (control.NoManager, NotPrivate, click.UsageError):
+        return None
+
+
 async def present_key(name: str) -> str:
     """The allocation key that a task ``JOB.INDEX`` has now: that of its retry, if the local resource manager knows of one."""
     found = await _known(name)
@@ -150,13 +159,24 @@ async def fate(name: str) -> str:
     return f"{name} has ended: {task.state}" + (f", {task.reason}" if task.reason else "")
 
 
-async def _known(name: str) -> control.Answer | None:
-    """The answer of the local resource manager of this user about a task; None: it may be on another machine."""
-    job, index = named(name)
-    try:
-        return await control.ask(usual_directory(), control.ShowJob(job, index=index))
-    except (control.NoManager, NotPrivate, click.UsageError):
-        return None
+async def done_here(name: str, url: str, request: control.Request) -> str:
+    """Let the local resource manager do what it alone can, because the daemon at ``url`` does not know the job yet, or the hold.
+
+    Returns:  what was done; "" if it is the daemon's business.
+
+    Raises:  ClickException: it is refused.
+    """
+    found = await _known(name)
+    if not isinstance(found, control.ShownJob) or found.url != url:
+        return ""
+    unfinished = [task for task in found.tasks if not task.state.is_final]
+    is_waiting = bool(unfinished) and not any(task.state.is_at_daemon for task in unfinished)
+    ends_hold = isinstance(request, control.Hold) and not request.is_held
+    if not (found.job.is_held if ends_hold else is_waiting):
+        return ""
+    done = await answer(usual_directory(), request)
+    assert isinstance(done, control.Done)
+    return done.text
 
 
 def exit_code(job: control.ShownJob) -> int:

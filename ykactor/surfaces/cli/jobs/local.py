@@ -9,9 +9,11 @@ from pathlib import Path
 
 import click
 import trio
+from msgspec import Struct
 
 from ykactor.actors.clock import system_ns
 from ykactor.client import Disconnected, RequestRefused
+from ykactor.core.values.times import DAY_NS
 from ykactor.local.exclusive import InUse
 from ykactor.local.isolation import best_isolation
 from ykactor.local.machine import GPU, this_machine, this_user
@@ -22,11 +24,46 @@ from ykactor.surfaces.cli import exit_codes, loop
 from ykactor.surfaces.cli.cells import resource as resource_text
 from ykactor.surfaces.cli.jobs.asking import amount_of, own_directory
 from ykactor.surfaces.cli.jobs.shared import SystemOptions, install, system_options
-from ykactor.surfaces.cli.options import Number
+from ykactor.surfaces.cli.options import Number, grouped
 from ykactor.surfaces.cli.state_options import make_directory
 from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.net.descriptors import raise_limit
+
+
+class _Keeping(Struct, frozen=True):
+    """The options about the end of jobs, and what is kept of them."""
+
+    grace: float
+    keep_days: float
+    stop_jobs: bool
+
+
+_keeping_options = grouped(
+    "keeping",
+    _Keeping,
+    click.option(
+        "--grace",
+        type=Number(min=0),
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Between SIGTERM and SIGKILL when a task has to end.",
+    ),
+    click.option(
+        "--keep-days",
+        type=Number(min=0, max=36_500),
+        default=7.0,
+        show_default=True,
+        metavar="DAYS",
+        help="How long jobs that have ended are kept, with the records of their attempts and what they have written.",
+    ),
+    click.option(
+        "--stop-jobs",
+        is_flag=True,
+        help="End all jobs when this program ends, and at its start; otherwise they go on, and the next one takes them over.",
+    ),
+)
 
 
 @click.group(invoke_without_command=True)
@@ -56,19 +93,7 @@ from ykactor.surfaces.net.descriptors import raise_limit
     metavar="NAME",
     help="The resource type of the GPUs, as in the queue file; run --gpu, and gpu and nvidia.com/gpu of --resource, mean it too.",
 )
-@click.option(
-    "--grace",
-    type=Number(min=0),
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Between SIGTERM and SIGKILL when a task has to end.",
-)
-@click.option(
-    "--stop-jobs",
-    is_flag=True,
-    help="End all jobs when this program ends, and at its start; otherwise they go on, and the next one takes them over.",
-)
+@_keeping_options
 @click.pass_context
 def command(
     context: click.Context,
@@ -78,8 +103,7 @@ def command(
     shared: SystemOptions,
     amounts: tuple[tuple[str, int], ...],
     gpu_type: str,
-    grace: float,
-    stop_jobs: bool,
+    keeping: _Keeping,
 ) -> None:
     """Run jobs of ykactor run on this machine, as a resource manager of the daemon.
 
@@ -104,8 +128,9 @@ def command(
         machine=machine,
         isolation=isolation,
         user=this_user(),
-        grace_s=grace,
-        stops_jobs=stop_jobs,
+        grace_s=keeping.grace,
+        kept_ns=round(keeping.keep_days * DAY_NS),
+        stops_jobs=keeping.stop_jobs,
         now_ns=system_ns,
         say=partial(say, err=True),
         system=system,

@@ -1,0 +1,54 @@
+"""Jobs and attempts as the command line gets them."""
+
+import os
+
+from ykactor.local.control import JobRow, Record
+from ykactor.local.model import Job, Task
+from ykactor.local.records import Counts
+
+
+def job_row(job: Job, states: Counts) -> JobRow:
+    """A job, and how many of its tasks are in each state."""
+    return JobRow(
+        id=job.id,
+        name=job.name,
+        user=job.user,
+        queue=job.leaf,
+        arguments=[os.fsdecode(argument).encode(errors="replace").decode() for argument in job.arguments],
+        resource=job.resource,
+        submitted_ns=job.submitted_ns,
+        indexes=(job.first, job.last),
+        is_gang=job.is_gang,
+        states=states,
+        count=job.count,
+        priority=job.priority,
+        is_held=job.is_held,
+        begin_ns=job.begin_ns,
+        after=[str(after) for after in job.after],
+    )
+
+
+def record(job: Job, task: Task) -> Record:
+    """The record of an attempt."""
+    return Record(
+        job=job.id,
+        index=task.index,
+        attempt=task.attempt,
+        name=job.name,
+        user=job.user,
+        queue=task.queue or job.leaf,
+        priority=job.priority if task.priority is None else task.priority,
+        node=task.node,
+        state=task.state,
+        exit_code=task.exit_code,
+        signal=task.signal,
+        reason=task.reason,
+        submitted_ns=job.submitted_ns,
+        eligible_ns=task.eligible_ns,
+        started_ns=task.started_ns,
+        ended_ns=task.ended_ns,
+        resource=job.resource,
+        peak_memory=task.peak_memory,
+        cpu_ns=task.cpu_ns,
+        gpus=task.gpus,
+    )

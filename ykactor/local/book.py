@@ -1,0 +1,327 @@
+"""The jobs that have not ended, and what becomes of their tasks: every task is changed here."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+
+from msgspec import Struct, field
+
+from ykactor.local import requests
+from ykactor.local.effects import Effects
+from ykactor.local.machine import Machine
+from ykactor.local.model import RETRIED, Job, State, Task
+from ykactor.local.waiting import Dependencies, EndedStates
+from ykactor.wire.si import messages as si
+
+#: Termination types of the daemon, and the one of a resource manager.
+PREEMPTED, STOPPED = "PREEMPTED_BY_SCHEDULER", "STOPPED_BY_RM"
+_CONFIRMED = "TIMEOUT"
+#: The termination type that the daemon is told: the confirmation of what it wanted, else news.
+_RELEASED_AS = {State.PREEMPTED: PREEMPTED, State.CANCELLED: _CONFIRMED}
+
+
+class Work(Struct):
+    """A job that has not ended.
+
+    Attributes:
+        tasks: the present attempts, by their indexes.
+        unfinished: how many tasks have not ended; ``at_daemon``: how many of them the daemon knows.
+        is_told: whether the daemon has the application of the job: it has while it knows a task.
+        blocked: the tasks that wait for something; ``ready``: those that wait only for a place among ``Job.at_most``.
+        placeholders: how many placeholders the gang has asked for, and ``held`` those that it has.
+        placed: the keys of tasks that have their place and wait for the rest of the gang.
+        is_ending: whether the gang has lost a task, and the others end.
+        why: why all of them end; "" while they do not.
+    """
+
+    job: Job
+    tasks: dict[int, Task]
+    unfinished: int
+    at_daemon: int = 0
+    is_told: bool = False
+    blocked: dict[int, None] = field(default_factory=dict)
+    ready: deque[int] = field(default_factory=deque)
+    placeholders: int = 0
+    held: set[str] = field(default_factory=set)
+    placed: set[str] = field(default_factory=set)
+    is_ending: bool = False
+    why: str = ""
+
+    @property
+    def gathers(self) -> bool:
+        """True if it is a gang that asks for its room, and has not started."""
+        return self.job.is_gang and all(task.state is State.PENDING for task in self.tasks.values())
+
+
+class Book:
+    """All jobs that have not ended.
+
+    Args:
+        boot: identifies this run of the machine.
+        now_ns: the Unix time.
+        ended: the states of the tasks of a job that has ended.
+    """
+
+    def __init__(self, machine: Machine, boot: str, now_ns: Callable[[], int], ended: EndedStates) -> None:
+        self.machine = machine
+        self._boot = boot
+        self.now_ns = now_ns
+        self.works: dict[str, Work] = {}
+        #: The tasks that have not ended, by their present allocation key, and those that have a process.
+        self.tasks: dict[str, Task] = {}
+        self.processes: dict[str, Task] = {}
+        self.effects = Effects()
+        self.dependencies = Dependencies(self._live, ended)
+        #: The times at which tasks may begin, the next one first.
+        self._times: list[tuple[int, str, int]] = []
+        #: Tasks that have ended, and jobs, for which others may have waited.
+        self._news: deque[tuple[str, int | None]] = deque()
+
+    def _live(self, job: str) -> dict[int, Task] | None:
+        work = self.works.get(job)
+        return None if work is None else work.tasks
+
+    # ---- jobs
+
+    def add(self, job: Job, tasks: Iterable[Task]) -> Work:
+        """A job that is new, or was kept."""
+        work = Work(job, {task.index: task for task in tasks}, 0)
+        unfinished = {task.key: task for task in work.tasks.values() if not task.state.is_final}
+        work.unfinished = len(unfinished)
+        work.at_daemon = sum(task.state.is_at_daemon for task in unfinished.values())
+        work.is_told = work.at_daemon > 0
+        self.works[job.id] = work
+        self.tasks |= unfinished
+        self.processes |= {key: task for key, task in unfinished.items() if task.state.has_process}
+        self.dependencies.add(job)
+        return work
+
+    def replace(self, work: Work, job: Job) -> None:
+        """Change the settings of a job."""
+        work.job = job
+        self.effects.jobs.append(job)
+
+    def settle(self) -> None:
+        """Let what has waited for the ends of others go on, or end too."""
+        while self._news:
+            job, index = self._news.popleft()
+            for name, of in self.dependencies.waiting_for(job, index):
+                if (work := self.works.get(name)) is not None:
+                    indexes = [*work.blocked] if of is None else [of]
+                    self._admit(work, [work.tasks[each] for each in indexes if each in work.blocked])
+
+    def on_time(self) -> None:
+        """Let tasks go on that were to wait until now."""
+        now_ns = self.now_ns()
+        while self._times and self._times[0][0] <= now_ns:
+            _, job, index = heapq.heappop(self._times)
+            work = self.works.get(job)
+            if work is not None and index in work.blocked:
+                self._admit(work, [work.tasks[index]])
+
+    # ---- a task, from its beginning to its end
+
+    def reconsider(self, work: Work) -> None:
+        """Look anew at what all tasks wait for."""
+        work.ready.clear()
+        self._admit(work, [task for task in work.tasks.values() if task.state is State.WAITING])
+
+    def _admit(self, work: Work, tasks: Iterable[Task]) -> None:
+        """Ask the daemon for tasks that wait for nothing, as far as they have places."""
+        now_ns = self.now_ns()
+        for task in tasks:
+            if task.state is not State.WAITING:  # a gang ends with the first of it
+                continue
+            found = self.dependencies.obstacles(work.job, task, now_ns)
+            if found.never:
+                self.end(task, State.CANCELLED, found.never)
+            elif found.reasons:
+                work.blocked[task.index] = None
+                self._wait(task, *found.reasons)
+                if found.until_ns:
+                    heapq.heappush(self._times, (found.until_ns, task.job, task.index))
+            else:
+                work.blocked.pop(task.index, None)
+                work.ready.append(task.index)
+                if work.job.at_most:
+                    self._wait(task, f"waits for one of the {work.job.at_most} places of its array")
+        self._advance(work)
+
+    def _wait(self, task: Task, *reasons: str) -> None:
+        reason = "; ".join(filter(None, (task.again, *reasons)))
+        if reason != task.reason:
+            task.reason = reason
+            self.effects.change(task)
+
+    def _advance(self, work: Work) -> None:
+        """Ask for those that are ready, as far as they have places."""
+        asked: list[Task] = []
+        while work.ready and not 0 < work.job.at_most <= work.at_daemon + len(asked):
+            task = work.tasks[work.ready.popleft()]
+            if task.state is State.WAITING:  # it may have ended meanwhile
+                asked.append(task)
+        if asked:
+            self._ask(work, asked)
+
+    def _ask(self, work: Work, tasks: list[Task]) -> None:
+        now_ns = self.now_ns()
+        for task in tasks:
+            task.state, task.reason, task.eligible_ns = State.PENDING, task.again, now_ns
+            self.effects.change(task)
+        work.at_daemon += len(tasks)
+        if not work.is_told:
+            work.is_told = True
+            self.introduce([work])
+        self.effects.tell(self.asks(work, tasks))
+
+    def introduce(self, works: list[Work]) -> None:
+        """Tell the daemon the applications of jobs, and how tasks of them have ended."""
+        told = self.effects.requests
+        told.append(si.ApplicationRequest(new=[requests.application(work.job, is_held=work.gathers) for work in works]))
+        ended = [task for work in works for task in work.tasks.values() if task.state.is_final]
+        if ended:
+            told.append(si.ApplicationRequest(records=[requests.record(task) for task in ended]))
+
+    def asks(self, work: Work, tasks: Iterable[Task]) -> Iterator[si.Allocation]:
+        """The asks of the pending ones among tasks; of a gang that has not started, its placeholders."""
+        if work.gathers:
+            for _ in work.tasks:
+                yield self.placeholder(work)
+            return
+        for task in tasks:
+            if task.state is State.PENDING:
+                yield requests.ask(work.job, task)
+
+    def placeholder(self, work: Work) -> si.Allocation:
+        """One more placeholder of a gang."""
+        work.placeholders += 1
+        return requests.placeholder(work.job, work.placeholders)
+
+    def start(self, work: Work, task: Task) -> None:
+        """Start a task, which has its place."""
+        wanted = work.job.resource.get(self.machine.gpu_type, 0)
+        used = {gpu for other in self.processes.values() for gpu in other.gpus} if wanted else set()
+        free = [gpu for gpu in self.machine.gpus if gpu not in used]
+        if len(free) < wanted:
+            self.end(task, State.FAILED, f"found {len(free)} free GPUs, expected {wanted}")
+            return
+        task.state, task.started_ns, task.boot = State.RUNNING, self.now_ns(), self._boot
+        task.node, task.queue = self.machine.node_id, work.job.leaf
+        task.gpus = free[:wanted]
+        self.processes[task.key] = task
+        self.effects.change(task)
+        self.effects.starts.append((work.job, task))
+
+    def kill(self, task: Task, verdict: State, reason: str) -> None:
+        """End the processes of a task, which then has the state ``verdict``; the last word counts."""
+        is_new = task.state is State.RUNNING
+        task.state, task.verdict, task.reason = State.ENDING, verdict, reason
+        self.effects.change(task)
+        if is_new:
+            self.effects.kills.append(task)
+
+    def end_pending(self, work: Work, state: State, reason: str) -> None:
+        """End all tasks of a job that have not begun; those first that the daemon does not know, so that it is asked for none."""
+        work.is_ending = True
+        for kind in (State.WAITING, State.PENDING):
+            for task in list(work.tasks.values()):
+                if task.state is kind:
+                    self.end(task, state, reason)
+
+    def cancel(self, work: Work, reason: str) -> None:
+        """End all tasks of a job."""
+        self.end_pending(work, State.CANCELLED, reason)
+        for task in list(work.tasks.values()):
+            if task.state.has_process:
+                self.kill(task, State.CANCELLED, reason)
+
+    def end(self, task: Task, state: State, reason: str) -> None:
+        """A task has ended, or is started again."""
+        work = self.works[task.job]
+        was_waiting = task.state is State.WAITING
+        del self.tasks[task.key]
+        self.processes.pop(task.key, None)
+        work.placed.discard(task.key)
+        work.blocked.pop(task.index, None)
+        task.state, task.reason, task.ended_ns = state, reason, self.now_ns()
+        if work.is_told:
+            self.effects.records.append(requests.record(task))
+        again = _next_attempt(work.job, task)
+        work.unfinished -= again is None
+        work.at_daemon -= not was_waiting
+        self.effects.change(task)
+        # Before the release: an application of which nothing is left completes.
+        if again is None:
+            self._advance(work)
+        else:
+            self._follow(work, task, again)
+        if not was_waiting:
+            self._leave(work, task)
+        if again is None:
+            self._on_final(work, task)
+
+    def run_again(self, work: Work, task: Task, why: str) -> None:
+        """Run a task again that has ended."""
+        work.unfinished += 1
+        self._follow(work, task, _requeued(task, why))
+
+    def _follow(self, work: Work, task: Task, again: Task) -> None:
+        """Another attempt follows one that has ended."""
+        self.effects.attempts.append(task)
+        work.tasks[task.index] = self.tasks[again.key] = again
+        self.effects.change(again)
+        self._admit(work, [again])
+
+    def _leave(self, work: Work, task: Task) -> None:
+        """Tell the daemon that a task has left its place; if it was the last one, the application leaves."""
+        termination_type = _RELEASED_AS.get(task.state, STOPPED)
+        if work.at_daemon or termination_type == PREEMPTED:
+            self.effects.release(task.job, task.key, termination_type)
+        if not work.at_daemon and work.unfinished:
+            work.is_told = False
+            self.effects.requests.append(requests.withdrawn(work.job))
+
+    def _on_final(self, work: Work, task: Task) -> None:
+        self._news.append((task.job, task.index))
+        if not work.unfinished:
+            del self.works[work.job.id]
+            self.effects.ended.append(work.job.id)
+            if work.is_told:
+                self.effects.requests.append(requests.concluded(work.job, list(work.tasks.values())))
+            self.dependencies.on_ended(work.job.id, {index: task.state for index, task in work.tasks.items()})
+            self.dependencies.drop(work.job)
+            self._news.append((work.job.id, None))
+        elif work.job.is_gang and task.state is not State.COMPLETED and not work.is_ending:
+            why = f"task {task.index} of the gang is {task.state}" + (f": {task.reason}" if task.reason else "")
+            self.end_pending(work, State.CANCELLED, why)
+            for other in work.tasks.values():  # a gang that has lost one of its tasks does not go on with the others
+                if other.state is State.RUNNING:
+                    self.kill(other, State.CANCELLED, why)
+
+
+def _next_attempt(job: Job, task: Task) -> Task | None:
+    """The attempt that follows one that has ended; None if none does."""
+    if task.verdict is State.REQUEUED:
+        return _requeued(task, task.reason)
+    if task.state not in RETRIED or task.verdict is State.CANCELLED or task.attempt - task.requeues >= job.retries:
+        return None
+    attempt = task.attempt + 1
+    return Task(
+        task.job,
+        task.index,
+        State.WAITING,
+        attempt,
+        priority=task.priority,
+        requeues=task.requeues,
+        again=f"attempt {attempt}: {task.reason}",
+        not_before_ns=task.ended_ns + round(job.retry_delay_s * 1e9) if job.retry_delay_s else 0,
+    )
+
+
+def _requeued(task: Task, why: str) -> Task:
+    """The attempt after one, because somebody wants it."""
+    attempt, requeues = task.attempt + 1, task.requeues + 1
+    again = f"attempt {attempt}: {why}"
+    return Task(task.job, task.index, State.WAITING, attempt, priority=task.priority, requeues=requeues, again=again)

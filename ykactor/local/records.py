@@ -1,0 +1,116 @@
+"""The records of jobs and of each attempt of their tasks, as they are asked for. Reads the file of ``Store``, in any thread."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from ykactor.local.model import Job, State, Task
+from ykactor.local.store import FILE, decode_job, decode_task
+
+#: Jobs, or attempts, of one answer.
+LIMIT_MAX = 10_000
+
+
+class Query(Struct, frozen=True, omit_defaults=True):
+    """The jobs, or attempts, that are meant: the newest ones to which all of this applies.
+
+    Attributes:
+        limit: how many.
+        states: those that a task of the job has, or the attempt; none means any.
+        user, queue: of the job; "" means any, and a queue means also those below it.
+        since_ns: only what has not ended before this Unix time.
+        job, index: the job and the task of it that are meant; "" and None mean any.
+        only_present: whether of each task only the present attempt is meant.
+    """
+
+    limit: Annotated[int, Meta(ge=1, le=LIMIT_MAX)]
+    states: list[State] = []
+    user: str = ""
+    queue: str = ""
+    since_ns: int = 0
+    job: str = ""
+    index: int | None = None
+    only_present: bool = False
+
+    def fits(self, job: Job) -> bool:
+        """True if a job has the user and the queue."""
+        wanted = self.queue.lower().removeprefix("root.")
+        leaf = job.leaf.lower().removeprefix("root.")
+        is_below = wanted in ("", "root") or f"{leaf}.".startswith(f"{wanted}.")
+        return is_below and self.user in ("", job.user)
+
+
+Counts = dict[State, int]
+#: A number larger than those of the attempts before the present one.
+_PRESENT = 2**31
+
+
+class Records:
+    """A connection for one question.
+
+    Raises:  sqlite3.Error: the disk fails.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def jobs(self, query: Query) -> list[tuple[Job, Counts]]:
+        """The jobs, the newest last, and how many of their tasks are in each state."""
+        found: list[tuple[Job, Counts]] = []
+        for job in self._newest(query):
+            counts = self.counts(job.id)
+            if not query.states or counts.keys() & set(query.states):
+                found.append((job, counts))
+                if len(found) == query.limit:
+                    break
+        return found[::-1]
+
+    def attempts(self, query: Query) -> list[tuple[Job, Task]]:
+        """The attempts of jobs, the present ones too; those of the newest job last, and of a job by index and number."""
+        found: list[tuple[Job, Task]] = []
+        for job in self._newest(query):
+            if len(found) == query.limit:
+                break
+            fitting = (task for task in self._attempts(job.id, query) if _fits(task, query))
+            found += [(job, task) for _, task in zip(range(query.limit - len(found)), fitting, strict=False)]
+        return found[::-1]
+
+    def counts(self, job: str) -> Counts:
+        """The number of tasks of a job in each state."""
+        rows = self._connection.execute("SELECT state, count(*) FROM task WHERE job = ? GROUP BY state", (job,))
+        return {State(state): count for state, count in rows}
+
+    def _newest(self, query: Query) -> Iterator[Job]:
+        statement = """SELECT data FROM job WHERE (ended_ns IS NULL OR ended_ns >= ?) AND (? = '' OR id = ?)
+        ORDER BY number DESC"""
+        for (data,) in self._connection.execute(statement, (query.since_ns, query.job, query.job)):
+            job = decode_job(data)
+            if query.fits(job):
+                yield job
+
+    def _attempts(self, job: str, query: Query) -> Iterator[Task]:
+        """The attempts of the tasks of a job, the last ones first."""
+        before = "" if query.only_present else "UNION ALL SELECT data, task_index, attempt FROM attempt WHERE job = :job"
+        statement = f"""SELECT data, task_index FROM (
+            SELECT data, task_index, {_PRESENT} AS number FROM task WHERE job = :job {before}
+        ) WHERE task_index = coalesce(:index, task_index) ORDER BY task_index DESC, number DESC"""
+        for data, _ in self._connection.execute(statement, {"job": job, "index": query.index}):
+            yield decode_task(data)
+
+
+@contextmanager
+def records(directory: Path) -> Iterator[Records]:
+    """The records in a state directory, of which the store is open."""
+    with closing(sqlite3.connect(f"{(directory / FILE).absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        yield Records(connection)
+
+
+def _fits(task: Task, query: Query) -> bool:
+    is_late = not task.ended_ns or task.ended_ns >= query.since_ns
+    return is_late and (not query.states or task.state in query.states)
