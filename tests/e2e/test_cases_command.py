@@ -182,13 +182,14 @@ def test_a_step_that_is_refused(tmp_path: Path) -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
 def test_a_file_that_is_wrong(tmp_path: Path, broken: dict[str, object], line: str) -> None:
-    """Exit code 2, and the place of the mistake; nothing is run."""
-    assert line in "\n".join(lines_of(tmp_path, broken, code=exit_codes.USAGE))
+    """Exit code 1, or 2 for a file that is not there, and the place of the mistake; nothing is run."""
+    code = exit_codes.USAGE if line.startswith("No such file") else exit_codes.FAILED
+    assert line in "\n".join(lines_of(tmp_path, broken, code=code))
 
 
 def test_a_name_twice(tmp_path: Path) -> None:
     """Each case has a name of its own."""
-    lines = lines_of(tmp_path, case({"placed": ["x-1"]}), case({"placed": ["x-1"]}), code=exit_codes.USAGE)
+    lines = lines_of(tmp_path, case({"placed": ["x-1"]}), case({"placed": ["x-1"]}), code=exit_codes.FAILED)
     assert 'cases[1].name: found "case" a second time' in lines[0]
 
 

@@ -27,6 +27,7 @@ from ykactor.surfaces.files.daemon_rows import CONFIG
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "ykactor" / "sim" / "sample.yaml"
+QUEUE_FILE = ROOT / "config" / "queues.yaml"
 
 #: For each command that reads files, its arguments with a file that is missing.
 MISSING = {
@@ -161,6 +162,77 @@ def test_a_file_that_cannot_be_opened(run_here, tmp_path, command):
     code, output, errors = run_here(command, *filled(MISSING[command], tmp_path))
     assert (code, output) == (exit_codes.USAGE, "")
     assert errors == f"Error: {tmp_path}/none: No such device or address\n"
+
+
+#: The commands that read the content of a file, and the code for one that is empty: some take it as the default.
+CONTENTS = {
+    ("check-config", "{file}"): exit_codes.OK,
+    ("config", "plan", "{file}", "--base", str(QUEUE_FILE)): exit_codes.FAILED,
+    ("config", "plan", str(QUEUE_FILE), "--base", "{file}"): exit_codes.FAILED,
+    ("config", "apply", "{file}", "--url", "ws://127.0.0.1:1"): exit_codes.FAILED,
+    ("simulate", "{file}"): exit_codes.FAILED,
+    ("simulate", str(SAMPLE), "--config", "{file}"): exit_codes.OK,
+    ("test", "{file}"): exit_codes.FAILED,
+    ("submit", "{file}", "--url", "ws://127.0.0.1:1"): exit_codes.FAILED,
+    ("convert", "openb", "{file}", "{file}"): exit_codes.FAILED,
+    ("convert", "swf", "{file}"): exit_codes.FAILED,
+    ("convert", "sacct", "{file}", "--nodes", "1", "--node-processors", "1"): exit_codes.FAILED,
+    ("convert", "configmap", "{file}"): exit_codes.OK,
+    ("access", "check", "{file}"): exit_codes.OK,
+    ("token", "list", "--access", "{file}"): exit_codes.OK,
+    ("queues", "--token-file", "{file}", "--url", "ws://127.0.0.1:1"): exit_codes.FAILED,
+    ("journal", "info", "{file}"): exit_codes.FAILED,
+    ("what-if", str(SAMPLE), "--on", "{file}"): exit_codes.FAILED,
+    ("explain", "app-1", "--changes", "--on", "{file}"): exit_codes.FAILED,
+    ("replay", "{file}"): exit_codes.FAILED,
+}
+#: A file of each kind, and the code for it; None is that of ``CONTENTS``.
+KINDS = {
+    "empty": None,
+    "garbage": exit_codes.FAILED,
+    "directory": exit_codes.USAGE,
+    "missing": exit_codes.USAGE,
+    "socket": exit_codes.USAGE,
+}
+#: They take a state directory as well, in which there is no journal.
+OF_DIRECTORIES = {"journal", "what-if", "explain", "replay"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_of_any_kind(run_here, tmp_path, kind):
+    """Invalid content is code 1, what cannot be read code 2, whatever the command; an error names the file."""
+    file = tmp_path / kind
+    match kind:
+        case "empty" | "garbage":
+            file.write_bytes(b"\xff\x00\x1b[2J\xc3\n" * (100 if kind == "garbage" else 0))
+        case "directory":
+            file.mkdir()
+        case "socket":
+            with socket.socket(socket.AF_UNIX) as sock:
+                sock.bind(str(file))
+    for arguments, of_empty in CONTENTS.items():
+        expected = of_empty if KINDS[kind] is None else KINDS[kind]
+        if kind in ("directory", "socket") and arguments[0] in OF_DIRECTORIES:
+            expected = exit_codes.FAILED
+        code, _, errors = run_here(*(argument.format(file=file) for argument in arguments))
+        assert code == expected, (arguments, errors)
+        assert "Traceback" not in errors
+        assert code == exit_codes.OK or str(file) in errors, (arguments, errors)
+
+
+@pytest.mark.parametrize("arguments", [("rule", "--list"), ("simulate", str(SAMPLE)), ("check-config", str(QUEUE_FILE))])
+def test_standard_output_on_a_full_disk(arguments):
+    """One line that says what could not be written, with code 2."""
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([*COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (exit_codes.USAGE, "Error: standard output: No space left on device\n")
+
+
+@pytest.mark.parametrize("option", ["--final", "--decisions"])
+def test_a_file_on_a_full_disk(run_here, option):
+    """Code 2 and the name of the file, also if only the last bytes do not fit."""
+    code, _, errors = run_here("simulate", SAMPLE, option, "/dev/full")
+    assert (code, errors.splitlines()[-1]) == (exit_codes.USAGE, "Error: /dev/full: No space left on device")
 
 
 @pytest.mark.parametrize("command", MISSING_STATE)

@@ -33,14 +33,17 @@ class Header(Struct):
 
 def read_header(path: Path) -> Header:
     """The size of the machine. Raises:  TraceError."""
-    found = Header()
+    found, is_empty = Header(), True
     for _, line in lines_of(path):
+        is_empty = False
         if match := _HEADER.match(line):
             name, value = match[1], int(match[2])
             if name == "MaxNodes":
                 found.nodes = value
             elif name == "MaxProcs":
                 found.processors = value
+    if is_empty:
+        raise TraceError(f"{path}: found an empty file, expected a trace")
     return found
 
 

@@ -24,7 +24,7 @@ from ykactor.surfaces.cli.cells import outages_text
 from ykactor.surfaces.cli.comparing import JITTER_MAX, OUTPUT_FILE, Comparing, Reloads, compare
 from ykactor.surfaces.cli.options import EXISTING_FILE, WholeNumber, grouped, reserves_nodes, text_or_json
 from ykactor.surfaces.cli.queue_files import NoTextError
-from ykactor.surfaces.cli.terminal import JsonFile, indented, progress_of, say, say_lines
+from ykactor.surfaces.cli.terminal import STANDARD_OUTPUT, JsonFile, indented, naming, progress_of, say, say_lines
 from ykactor.wire.decision_log import decision_log
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.queuefile.load import load as load_config
@@ -182,4 +182,5 @@ def _print_summary(scenario: Scenario, summary: Summary, outcome: Outcome, *, as
         of_scenario = {"name": scenario.name, "outages": to_builtins(scenario.outages)}
         say_lines(indented({**of_scenario, **to_builtins(report), "refused": outcome.refused}))
     else:
-        print_report(report, wide_console())
+        with naming(STANDARD_OUTPUT):
+            print_report(report, wide_console())

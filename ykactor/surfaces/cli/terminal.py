@@ -18,6 +18,8 @@ from ykactor.core.values.printable import printable, printable_json, printable_l
 if TYPE_CHECKING:
     from ykactor.wire.si import messages as si
 
+#: The name of it in messages.
+STANDARD_OUTPUT = "standard output"
 #: A colour, as ``click.style`` has it, and its end.
 _STYLE = re.compile("(\x1b\\[[0-9;]*m)")
 
@@ -37,7 +39,7 @@ def terminal_width() -> int | None:
 
 def say(line: str, *, err: bool = False) -> None:
     """Print a line for people; a text of others in it cannot begin another one."""
-    click.echo(printable(line), err=err)
+    _echo(printable(line), err=err)
 
 
 def warn(line: str) -> None:
@@ -47,7 +49,7 @@ def warn(line: str) -> None:
 
 def say_lines(text: str, *, err: bool = False) -> None:
     """Print a text of several lines for people."""
-    click.echo(printable_lines(text), err=err)
+    _echo(printable_lines(text), err=err)
 
 
 def write(lines: Iterable[str]) -> None:
@@ -60,7 +62,23 @@ def write(lines: Iterable[str]) -> None:
     if text and is_terminal():
         text = "".join(part if _STYLE.fullmatch(part) else printable_lines(part) for part in _STYLE.split(text))
     if text:
-        click.echo(text)
+        _echo(text)
+
+
+def _echo(text: str, *, err: bool = False) -> None:
+    with naming("standard error" if err else STANDARD_OUTPUT):
+        click.echo(text, err=err)
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Gives errors of a file, such as a full disk, its name."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, error.filename or name) from None
 
 
 @contextmanager
@@ -89,22 +107,39 @@ def progress_of(name: str) -> Iterator[Callable[[float], None]]:
 
 
 class JsonFile(click.File):
-    """A binary file for JSON, or standard output. Documents and lines of JSON Lines are written to it as a whole."""
+    """A binary file for JSON, or standard output. Documents and lines of JSON Lines are written to it as a whole.
+
+    The end of the command writes all of it, or fails.
+    """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        stream = super().convert(value, param, ctx)
-        return _PrintableJson(stream) if value == "-" and is_terminal() else stream
+        name = STANDARD_OUTPUT if value == "-" else str(value)
+        file = _JsonStream(super().convert(value, param, ctx), name, is_shown=value == "-" and is_terminal())
+        if ctx is not None:
+            ctx.call_on_close(file.flush)  # before click closes it, which hides errors
+        return file
 
 
-class _PrintableJson:
-    """A terminal to which JSON is written."""
+class _JsonStream:
+    """A file to which JSON is written, or a terminal, which nothing in it can command."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: IO[bytes], name: str, *, is_shown: bool) -> None:
         self._stream = stream
+        self._name = name
+        self._is_shown = is_shown
+        self._is_written = False  # a file that is opened when something is written to it stays closed else
 
     def write(self, data: bytes) -> int:
-        """Write JSON that says the same, without what commands the terminal."""
-        return self._stream.write(printable_json(data.decode()).encode())
+        """Write JSON."""
+        self._is_written = True
+        with naming(self._name):
+            return self._stream.write(printable_json(data.decode()).encode() if self._is_shown else data)
+
+    def flush(self) -> None:
+        """Write what is not written yet."""
+        if self._is_written:
+            with naming(self._name):
+                self._stream.flush()
 
 
 def indented(document: Any) -> str:

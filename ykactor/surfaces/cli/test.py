@@ -15,6 +15,7 @@ from ykactor.sim.cases import Failure, run_case
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.options import EXISTING_FILE, reserves_nodes
 from ykactor.surfaces.cli.terminal import say
+from ykactor.surfaces.files.regular import whole_file
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.scenario import ScenarioError
 from ykactor.wire.scenario.cases import Case, Cases, load_cases
@@ -39,15 +40,16 @@ def command(files: tuple[Path, ...], text: str, junit: Path | None) -> None:
     """Run cases: what a queue configuration is expected to do with some nodes and applications, on a virtual clock.
 
     Prints one line for each expectation that is not met, with its line in the file. The exit code is 0 if all are met, 1 if
-    not, 2 if a file cannot be read. The form of the files is in ykactor/sim/README.md.
+    not, or if a file is wrong, 2 if one cannot be read. The form of the files is in ykactor/sim/README.md.
     """
     ran: dict[Path, list[_Ran]] = {}
     for file in files:
-        with exit_codes.ending(ScenarioError, ConfigError, kind=exit_codes.FileProblem):
+        with exit_codes.ending(ScenarioError, ConfigError):
             cases = load_cases(file)
             ran[file] = [_run(cases, case) for case in cases.cases if text in case.name]
     if junit is not None:
-        _junit(ran).write(junit, encoding="utf-8", xml_declaration=True)
+        with whole_file(junit) as results:
+            _junit(ran).write(results, encoding="utf-8", xml_declaration=True)
     every = [each for found in ran.values() for each in found]
     failed = sum(1 for each in every if each.failures)
     if not every:
