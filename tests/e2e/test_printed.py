@@ -104,6 +104,8 @@ class World:
             "events": here,
             "preemptions": here,
             "local": (*here, "--local-dir", directory / "local"),
+            "local install": (),
+            "requeue": (*local, f"job{EVIL}"),
             "run": (*local, "--", "true"),
             "jobs": local,
             "logs": (*local, "job-1"),
