@@ -78,6 +78,7 @@ async def test_who_goes_away_is_not_waited_for(tmp_path: Path) -> None:
         b"{}\n",
         b"\xff\n",
         b'{"type":"ListJobs","limit":1267650600228229401496703205376}\n',
+        b'{"type":"ListAttempts","limit":1,"since_ns":9223372036854775808}\n',
         b'{"type":"ListJobs","limit":"many"}\n',
         b'{"type":"ShowJob","job":"j","x":' + b"[" * 10_000 + b"\n",
     ],

@@ -95,6 +95,29 @@ async def test_users_among_themselves(base: Path) -> None:
         assert [(row.user, bool(row.arguments)) for row in listed.jobs] == [("daemon", True), ("bin", False)]
 
 
+async def test_who_may_change_a_job(base: Path) -> None:
+    """The user, operators and root may, without the daemon; an ended job gets no environment of somebody else."""
+    async with shared_manager(base) as local:
+        directory = local.directory
+        for _ in range(3):
+            await submit_as(DAEMON, directory, job())
+        others = await submit_as(BIN, directory, job())
+        changes = (control.Cancel(others), control.Hold(others, True), control.Requeue(others, None, False, []))
+        for change, verb in zip(changes, ("cancel", "hold", "requeue"), strict=True):
+            expected = f"{others} is a job of bin: only this user and operators may {verb} it"
+            assert await refusal_of(DAEMON, directory, change) == expected
+        assert isinstance(await ask_as(DAEMON, directory, control.Cancel("job-1")), control.Done)
+        assert isinstance(await ask_as(BIN, directory, control.Cancel("job-2")), control.Done)
+        environment = {"YKACTOR_LOCAL_DIR": str(directory)}
+        assert (await run_command("cancel", "job-3", environment=environment))[0] == "job-3 is ending\n"
+        assert [(await local.states(name)) for name in ("job-1", "job-2", "job-3")] == [[State.CANCELLED]] * 3
+        again = await refusal_of(BIN, directory, control.Requeue("job-1", None, False, []))
+        assert again == "job-1 has ended: only daemon can run it again, with an environment of this user"
+        records = await ask_as(DAEMON, directory, control.ListAttempts(10))
+        assert isinstance(records, control.AttemptList)
+        assert {(each.user, bool(each.reason)) for each in records.attempts} == {("daemon", True), ("bin", False)}
+
+
 async def test_who_may_submit_what(base: Path) -> None:
     """A user who may not connect, root, an old command, and what only operators may are refused, each with its reason."""
     async with shared_manager(base) as local:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from ykactor.local.control import JobRow
+from ykactor.local.control import JobRow, Record
 from ykactor.local.jobs import SubmitRefused
 from ykactor.local.model import Job, Task
 from ykactor.local.private import stranger
@@ -118,12 +118,19 @@ def owns(principal: Principal, job: Job) -> bool:
 
 def visible_row(principal: Principal, job: Job, row: JobRow) -> JobRow:
     """A row of a job; of one of somebody else without the words of its user."""
-    return row if not may(principal, "see", job) else structs.replace(row, name="", arguments=[])
+    return row if not may(principal, "see", job) else structs.replace(row, name="", arguments=[], after=[])
+
+
+def visible_record(principal: Principal, job: Job, record: Record) -> Record:
+    """A record of a visible task; of a job of somebody else without its name."""
+    return record if not may(principal, "see", job) else structs.replace(record, name="")
 
 
 def visible_task(principal: Principal, job: Job, task: Task) -> Task:
-    """A task, of a job of somebody else without how its command has ended."""
-    return task if not may(principal, "see", job) else structs.replace(task, reason="", exit_code=None, peak_memory=None)
+    """A task; of a job of somebody else without how its command has ended, and what was measured of it."""
+    if not may(principal, "see", job):
+        return task
+    return structs.replace(task, reason="", again="", exit_code=None, peak_memory=None, cpu_ns=None)
 
 
 def _overflow_uid() -> int:

@@ -6,6 +6,9 @@ from ykactor.local.control import JobRow, Record
 from ykactor.local.model import Job, Task
 from ykactor.local.records import Counts
 
+#: Bytes of the arguments of a job in a row: there may be 10,000 rows.
+_WORDS_MAX = 4096
+
 
 def job_row(job: Job, states: Counts) -> JobRow:
     """A job, and how many of its tasks are in each state."""
@@ -14,7 +17,7 @@ def job_row(job: Job, states: Counts) -> JobRow:
         name=job.name,
         user=job.user,
         queue=job.leaf,
-        arguments=[os.fsdecode(argument).encode(errors="replace").decode() for argument in job.arguments],
+        arguments=_words(job.arguments),
         resource=job.resource,
         submitted_ns=job.submitted_ns,
         indexes=(job.first, job.last),
@@ -26,6 +29,17 @@ def job_row(job: Job, states: Counts) -> JobRow:
         begin_ns=job.begin_ns,
         after=[str(after) for after in job.after],
     )
+
+
+def _words(arguments: list[bytes]) -> list[str]:
+    """The arguments as text, which ends with ``...`` if they have more bytes than a row may have."""
+    left, words = _WORDS_MAX, list[str]()
+    for argument in arguments:
+        if left <= 0:
+            return [*words, "..."]
+        words.append(os.fsdecode(argument[:left]).encode(errors="replace").decode() + "..." * (len(argument) > left))
+        left -= len(argument) + 1
+    return words
 
 
 def record(job: Job, task: Task) -> Record:

@@ -172,12 +172,14 @@ class ShownJob(_Message, frozen=True):
     Attributes:
         directory: has those of the attempts, ``INDEX.ATTEMPT``.
         url: of the daemon.
+        is_shared: whether the local resource manager is that of all users.
     """
 
     job: JobRow
     tasks: list[Task]
     directory: str
     url: str
+    is_shared: bool = False
 
 
 class Refused(_Message, frozen=True):

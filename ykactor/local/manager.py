@@ -17,7 +17,7 @@ from ykactor import __version__
 from ykactor.client import Disconnected, Refusal, RequestRefused, connect, keep_registered
 from ykactor.client.login import LoginOptions
 from ykactor.local import answers, control
-from ykactor.local.access import Access, Principal, System, may, owns, visible_row, visible_task
+from ykactor.local.access import Access, Principal, System, may, owns, visible_record, visible_row, visible_task
 from ykactor.local.checks import checked, wrong_environ
 from ykactor.local.exclusive import InUse, only_for, only_in
 from ykactor.local.isolation import Isolation
@@ -386,8 +386,7 @@ class Manager:
         found = await self._read(lambda kept: kept.attempts(query))
         shown = []
         for job, task in found:
-            record = answers.record(job, visible_task(principal, job, task))
-            shown.append(structs.replace(record, name="") if may(principal, "see", job) else record)
+            shown.append(visible_record(principal, job, answers.record(job, visible_task(principal, job, task))))
         return control.AttemptList(shown)
 
     async def _shown(self, principal: Principal, name: str, index: int | None) -> control.Answer:
@@ -395,7 +394,8 @@ class Manager:
         tasks = [visible_task(principal, found, task) for task in self._store.tasks(name, index)]
         counts = await self._read(lambda kept: kept.counts(name))
         row = visible_row(principal, found, answers.job_row(found, counts))
-        return control.ShownJob(row, tasks, str(self._processes.job_directory(name)), self._settings.url)
+        directory, is_shared = str(self._processes.job_directory(name)), self._settings.system is not None
+        return control.ShownJob(row, tasks, directory, self._settings.url, is_shared)
 
     def _maker(self, job: Job) -> Callable[[str], Job]:
         """Makes a job that is submitted now, for its id."""

@@ -33,9 +33,9 @@ class Query(Struct, frozen=True, omit_defaults=True):
     states: list[State] = []
     user: str = ""
     queue: str = ""
-    since_ns: int = 0
+    since_ns: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     job: str = ""
-    index: int | None = None
+    index: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
     only_present: bool = False
 
     def fits(self, job: Job) -> bool:

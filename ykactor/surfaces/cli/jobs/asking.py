@@ -15,6 +15,7 @@ from ykactor.local.model import State, Task
 from ykactor.local.private import NotPrivate
 from ykactor.local.system import DIRECTORY
 from ykactor.surfaces.cli.options import Parsed
+from ykactor.surfaces.cli.urls import DEFAULT_URL
 
 #: Seconds to wait for an answer when the local resource manager has gone: it may be starting again.
 AWAY_S = 30.0
@@ -162,17 +163,19 @@ async def fate(name: str) -> str:
 async def done_here(name: str, url: str, request: control.Request) -> str:
     """Let the local resource manager do what it alone can, because the daemon at ``url`` does not know the job yet, or the hold.
 
+    That of all users does all of this for its jobs: at the daemon, users are not operators.
+
     Returns:  what was done; "" if it is the daemon's business.
 
     Raises:  ClickException: it is refused.
     """
     found = await _known(name)
-    if not isinstance(found, control.ShownJob) or found.url != url:
+    if not isinstance(found, control.ShownJob) or url not in (found.url, DEFAULT_URL if found.is_shared else found.url):
         return ""
     unfinished = [task for task in found.tasks if not task.state.is_final]
     is_waiting = bool(unfinished) and not any(task.state.is_at_daemon for task in unfinished)
     ends_hold = isinstance(request, control.Hold) and not request.is_held
-    if not (found.job.is_held if ends_hold else is_waiting):
+    if not (found.is_shared or (found.job.is_held if ends_hold else is_waiting)):
         return ""
     done = await answer(usual_directory(), request)
     assert isinstance(done, control.Done)

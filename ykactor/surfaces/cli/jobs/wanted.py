@@ -292,5 +292,3 @@ job_options = grouped(
     ),
     click.option("--name", default="", metavar="NAME", help="Shown by ykactor jobs."),
 )
-
-
