@@ -16,6 +16,8 @@ from ykactor.surfaces.net.descriptors import raise_limit
 settings.load_profile("night" if IS_NIGHT else "day")
 # The files that tests write are such as a daemon accepts (SE-36), whatever those of this user are.
 os.umask(0o022)
+# Tables are as wide as what they have, wherever tests run: pytest-xdist says that terminals have 80 columns.
+os.environ.pop("COLUMNS", None)
 # A client waits for a daemon of a test as long as a test may take: on a busy machine it begins late.
 connection.CONNECT_S = LIMIT_S
 # Daemons in this process share out its descriptors, of which one of their own takes as many.

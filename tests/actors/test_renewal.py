@@ -181,7 +181,7 @@ async def renewing(directory, monkeypatch):
     monkeypatch.setattr("recorded.no_failure", lambda partition, failure: failures.append((partition, failure)))
     with closing(Store.open(directory, "off", now_ns=0)) as store:
         facts = []
-        life = Life(StoreInTheLoop(store, directory), None, scheduler_config(CONFIG), CYCLE_BUDGET, facts.extend, 1_000)
+        life = Life(StoreInTheLoop(store, directory), None, scheduler_config(CONFIG), CYCLE_BUDGET, facts.extend, 1_000, 0)
         async with trio.open_nursery() as nursery:
             await life.begin(nursery)
             made = Renewing(life)

@@ -33,7 +33,7 @@ async def test_each_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "job.sh").chmod(0o755)
     failures = []
     async with (
-        real_daemon("--config", "queues.yaml", "--state-dir", tmp_path / "state") as daemon,
+        real_daemon("--config", tmp_path / "queues.yaml", "--state-dir", tmp_path / "state") as daemon,
         local_manager(tmp_path / "local", daemon.url, "--resource", "vcore=4", "--resource", "memory=64Gi") as manager,
     ):
         monkeypatch.setenv("YKACTOR_URL", daemon.url)

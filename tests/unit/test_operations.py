@@ -83,7 +83,7 @@ def test_both_holds() -> None:
     world.administer(hold("app-1", ends=True))
     assert world.why("t1").startswith("held by ops since 1970-01-01T00:00:00Z with queue root.a; ")
     world.administer(hold("root.a", ends=True))
-    assert world.why("t1").startswith("wants 0.099, has 0.01 of 0.01 vcore in the cluster")
+    assert world.why("t1").startswith("can never fit: the largest node has 0.01 vcore, it wants 0.099")
 
 
 def reserving() -> World:

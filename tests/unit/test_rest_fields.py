@@ -23,7 +23,7 @@ from ykactor.core.inspection.queue_status import QueueStatus
 from ykactor.core.inspection.task_status import AllocationStatus, AskStatus, ForeignStatus
 from ykactor.core.inspection.user_status import GroupStatus, UserStatus, UseStatus
 from ykactor.rules import load
-from ykactor.wire.rest import applications, configuration, events, nodes, partitions, queues, types, usage
+from ykactor.wire.rest import applications, configuration, events, history, nodes, partitions, queues, types, usage
 
 HTTP = Path(ykactor.__file__).parent / "surfaces" / "http"
 REST = Path(ykactor.__file__).parent / "wire" / "rest"
@@ -75,7 +75,15 @@ YUNIKORN = {
     configuration.Configuration: "Partitions Checksum Extra DeadlockDetectionEnabled DeadlockTimeoutSeconds",
 }
 #: Answers of routes that Apache YuniKorn does not have, and the parts of an amount of an event.
-OWN = types.Session, applications.PendingAsk, applications.TaskRecord, usage.ResourceSeconds, events.Quantity, events.Amounts
+OWN = (
+    types.Session,
+    applications.PendingAsk,
+    applications.TaskRecord,
+    usage.ResourceSeconds,
+    events.Quantity,
+    events.Amounts,
+    history.PartitionSample,
+)
 #: Fields that are put in beside the struct (``codec.encode_with``).
 ENCODED = {"requests", "allocations"}
 #: The structs of the read model, or of the configuration, whose fields of the same names are shown.
