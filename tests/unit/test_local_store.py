@@ -7,6 +7,7 @@ import pytest
 from localjobs import job_of
 
 from ykactor.local import store as store_module
+from ykactor.local.login import Login
 from ykactor.local.model import State, Task
 from ykactor.local.records import Query, records
 from ykactor.local.store import Store
@@ -91,6 +92,25 @@ def test_ended_jobs_with_too_many_tasks_are_outdated(store, monkeypatch):
     assert store.outdated(0) == ["job-2"]
     store.forget("job-2")
     assert store.outdated(0) == []
+
+
+@pytest.mark.parametrize("bound", ["KEPT_MAX", "KEPT_ROWS"])
+def test_who_has_most_ended_jobs_loses_them_first(store, monkeypatch, bound):
+    """Those of other users are kept, although they have ended before."""
+    monkeypatch.setattr(store_module, bound, 3)
+    names = [f"job-{number}" for number in range(1, 6)]
+    jobs = [job_of("true", id=name, token=name, login=Login(2 if name == "job-1" else 1)) for name in names]
+    store.commit(jobs, [Task(name, 0) for name in names], [], 0)
+    for number, name in enumerate(names):
+        store.commit([], [], [name], 10 + number)
+    assert set(store.outdated(0)) == {"job-2", "job-3"}
+
+
+def test_lists_leave_environments_out(store, tmp_path):
+    """They are large, and nobody is told them."""
+    store.commit([job_of("true", id="job-1", environ=[b"A=1"])], [Task("job-1", 0)], [], 0)
+    with records(tmp_path) as kept:
+        assert [(job.id, job.environ) for job, _ in kept.jobs(Query(10))] == [("job-1", [])]
 
 
 def test_so_many_attempts_of_a_task_are_kept(store, tmp_path, monkeypatch):

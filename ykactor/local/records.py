@@ -47,6 +47,9 @@ class Query(Struct, frozen=True, omit_defaults=True):
 
 
 Counts = dict[State, int]
+#: The data of a job; without an environment, which may have 1 MiB, and which only a job has that has not ended.
+_WITHOUT_ENVIRON = """CASE WHEN ended_ns IS NULL
+    THEN json_set(CAST(data AS TEXT), '$.environ', json('[]')) ELSE data END"""
 #: A number larger than those of the attempts before the present one.
 _PRESENT = 2**31
 
@@ -87,7 +90,7 @@ class Records:
         return {State(state): count for state, count in rows}
 
     def _newest(self, query: Query) -> Iterator[Job]:
-        statement = """SELECT data FROM job WHERE (ended_ns IS NULL OR ended_ns >= ?) AND (? = '' OR id = ?)
+        statement = f"""SELECT {_WITHOUT_ENVIRON} FROM job WHERE (ended_ns IS NULL OR ended_ns >= ?) AND (? = '' OR id = ?)
         ORDER BY number DESC"""
         for (data,) in self._connection.execute(statement, (query.since_ns, query.job, query.job)):
             job = decode_job(data)

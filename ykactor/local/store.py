@@ -30,6 +30,20 @@ _ADD_STATES = """
 ALTER TABLE task ADD COLUMN state TEXT;
 UPDATE task SET state = json_extract(CAST(data AS TEXT), '$.state');
 """
+#: Of each user those that have ended last are kept longest, so that nobody has them forgotten by submitting many.
+_OUTDATED = """
+WITH own AS (
+    SELECT id, number, ended_ns, coalesce(rows, 0) AS rows, row_number() OVER latest AS place, sum(rows) OVER latest AS size
+    FROM job LEFT JOIN (
+        SELECT job, count(*) AS rows FROM (SELECT job FROM task UNION ALL SELECT job FROM attempt) GROUP BY job
+    ) ON job = id WHERE ended_ns IS NOT NULL
+    WINDOW latest AS (
+        PARTITION BY json_extract(CAST(data AS TEXT), '$.login.uid')
+        ORDER BY ended_ns DESC, number DESC ROWS UNBOUNDED PRECEDING))
+SELECT id FROM job WHERE ended_ns < ? UNION ALL
+SELECT id FROM (SELECT id FROM own ORDER BY place, ended_ns DESC LIMIT -1 OFFSET ?) UNION ALL
+SELECT id FROM (SELECT id, sum(rows) OVER (ORDER BY size, ended_ns DESC, number DESC) AS total FROM own) WHERE total > ?
+"""
 _INDEX_STATES = "CREATE INDEX IF NOT EXISTS task_state ON task(job, state)"
 _encode = msgspec.json.Encoder().encode
 decode_job = msgspec.json.Decoder(Job).decode
@@ -124,14 +138,8 @@ class Store:
         return None if row is None else decode_job(row[0])
 
     def outdated(self, before_ns: int) -> list[str]:
-        """The jobs that have ended before a time, or are too many, or have too many tasks; the first to end first."""
-        statement = """SELECT id FROM job WHERE ended_ns < ? UNION ALL
-        SELECT id FROM (SELECT id FROM job WHERE ended_ns IS NOT NULL ORDER BY ended_ns DESC LIMIT -1 OFFSET ?) UNION ALL
-        SELECT id FROM (
-            SELECT id, sum(rows) OVER (ORDER BY ended_ns DESC, number DESC) AS total FROM job JOIN (
-                SELECT job, count(*) AS rows FROM (SELECT job FROM task UNION ALL SELECT job FROM attempt) GROUP BY job
-            ) ON job = id WHERE ended_ns IS NOT NULL) WHERE total > ?"""
-        rows = self._connection.execute(statement, (before_ns, KEPT_MAX, KEPT_ROWS))
+        """The jobs that have ended before a time, or are too many, or have too many tasks: then those of the user with most."""
+        rows = self._connection.execute(_OUTDATED, (before_ns, KEPT_MAX, KEPT_ROWS))
         return list(dict.fromkeys(job for (job,) in rows))
 
     def forget(self, job: str) -> None:
