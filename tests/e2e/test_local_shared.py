@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import trio
 from localjobs import job_of
+from otherusers import directory_for_all
 
 from ykactor.local.login import Login
 from ykactor.local.model import Ended, Job, Task
@@ -39,10 +40,14 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A directory that all users can enter, and not only the one of pytest."""
+    with directory_for_all() as directory:
+        yield directory
+
+
+@pytest.fixture
 def processes(tree: Path, tmp_path: Path) -> SharedProcesses:
-    for parent in (tmp_path, *tmp_path.parents):
-        if parent.stat().st_uid == 0 and parent != Path("/tmp"):
-            parent.chmod(parent.stat().st_mode | 0o011)
     groups = SharedCgroups(tree, f"test-{os.getpid()}-{tmp_path.name}", frozenset(), 100)
     return SharedProcesses(tmp_path, groups, 0.3)
 
