@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from ykactor.surfaces.cli.examples import EXAMPLES
 from ykactor.surfaces.cli.main import GROUPS, main
+from ykactor.surfaces.cli.summaries import SUMMARIES
 
 
 def leaves(group: click.Group, ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
@@ -59,6 +60,12 @@ def test_help_is_in_groups() -> None:
     places = [text.index(f"\n{title}:\n") for title in GROUPS]
     assert places == sorted(places)
     assert printed("help") == text
+
+
+def test_the_line_of_a_command_is_a_whole_sentence() -> None:
+    """Nothing is cut in 80 columns, and each line that is written for the list belongs to a command."""
+    assert [line for line in printed("--help").splitlines()[1:] if line.endswith("...") or len(line) > 80] == []
+    assert set(SUMMARIES) <= set(main.list_commands(click.Context(main)))
 
 
 def test_connection_options_are_described_once() -> None:

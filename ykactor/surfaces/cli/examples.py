@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ykactor.surfaces.cli.summaries import SUMMARIES
 from ykactor.surfaces.cli.urls import ConnectionOption
 
 #: By the words of a command.
@@ -122,7 +123,7 @@ EXAMPLES = {
 
 
 def described(command: click.Command, words: str) -> click.Command:
-    """The command of these words, whose help ends with its examples, and with where its connection options are described."""
+    """The command of these words with its line in lists, its examples, and the topic of its connection options."""
     if isinstance(command, click.Group):
         for name, below in command.commands.items():
             described(below, f"{words} {name}")
@@ -132,4 +133,5 @@ def described(command: click.Command, words: str) -> click.Command:
     if any(isinstance(parameter, ConnectionOption) for parameter in command.params):
         parts.append("ykactor help connection describes --url and the other options of commands that connect to a daemon.")
     command.epilog = "\n\n".join(parts)
+    command.short_help = SUMMARIES.get(words)
     return command
