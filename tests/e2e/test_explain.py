@@ -229,6 +229,25 @@ async def test_explanations_of_all_kinds() -> None:
         assert (await rest.ask("/v1/explain/user/bob")).status == 400
 
 
+async def test_an_ambiguous_name_is_refused_with_what_it_may_mean() -> None:
+    """409 with the candidates, in one partition and in several; the partition decides."""
+    gpu = "  - {name: gpu, queues: [{name: root, submitacl: '*', queues: [{name: c}]}]}\n"
+    bob = si.UserGroupInformation("bob")
+    new = [si.AddApplicationRequest(name, "root.a", ugi=bob) for name in ("one", "two")]
+    same = [si.Allocation("t1", each.application_id, resource_per_alloc=cores(1)) for each in new]
+    other = si.AddApplicationRequest("one", "root.c", partition_name="gpu", ugi=bob)
+    async with rest_daemon(QUEUES + gpu) as rest:
+        await rest.submit(si.ApplicationRequest(new=[*new, other]), si.AllocationRequest(allocations=same))
+        for path, candidates in (
+            ("ask/t1", "t1 may be ask one/t1 in partition default; ask two/t1 in partition default"),
+            ("application/one", "one may be application one in partition default; application one in partition gpu"),
+        ):
+            for query in ("", "?changes=true"):
+                answer = await rest.ask(f"/v1/explain/{path}{query}")
+                assert (answer.status, candidates in answer.body.decode()) == (409, True), answer.body
+        assert (await rest.ask("/v1/explain/application/one?partition=gpu")).status == 200
+
+
 def test_what_people_read() -> None:
     """Numbers that are not shown, places without numbers, and what comes before."""
     levels = [

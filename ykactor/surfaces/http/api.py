@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from msgspec import json
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,7 +18,7 @@ from ykactor.surfaces.copies.explained import computed
 from ykactor.surfaces.http.app import check_sees_nodes, view_for
 from ykactor.surfaces.http.computed import computing
 from ykactor.surfaces.http.parameters import columns, days, explain_kind, flag, group_name, queue_path, status, user_name
-from ykactor.surfaces.http.published import NO_QUEUE, Key, Published, Reading
+from ykactor.surfaces.http.published import NO_QUEUE, Key, Published, Reading, age_of
 from ykactor.surfaces.http.readings import applications, explanations, partitions, queues, usage
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import Page, reply
@@ -173,25 +174,36 @@ class Api:
         kind, name, key = explain_kind(request), request.path_params["id"], request.query_params.get("ask", "")
         if kind == "node":
             check_sees_nodes(request)
-        wanted = request.query_params.get("partition", "")
-        if flag(request, "changes"):
-            return await self._with_changes(request, wanted, kind, name, key)
-        read = partial(explanations.one, name=name, kind=kind, key=key)
-        return await self._published.answer_of_one(request, wanted, ("explain", kind, name, key), read, nothing(name, kind, []))
-
-    async def _with_changes(self, request: Request, wanted: str, kind: Kind, name: str, key: str) -> Response:
-        """The explanation of an ask with the smallest changes, which a child computes on a copy of its partition."""
-        if kind not in ("application", "ask"):
+        if flag(request, "changes") and kind not in ("application", "ask"):
             raise RefusedError(400, f"found kind {kind} with changes, expected application or ask")
-        matches: list[Match] = []
+        wanted = request.query_params.get("partition", "")
+        match = await self._meaning(request, wanted, name, kind)
+        match = match._replace(key=key or match.key)
+        if flag(request, "changes"):
+            return await self._with_changes(request, match)
+        of_match = self._published.page(request, match.partition, ("explain", match), partial(explanations.one, match=match))
+        if (page := await of_match).status == 404:
+            raise RefusedError(404, no_task(match) if match.key else nothing(name, kind, []))
+        return await reply(request, page, headers=age_of([page]))
+
+    async def _meaning(self, request: Request, wanted: str, name: str, kind: Kind) -> Match:
+        """The only meaning of a name, in the wanted partition, with "" in all of them."""
+        read, found = partial(explanations.named, name=name, kind=kind), list[Match]()
         for partition in self._published.named_partitions(request, wanted):
-            read = partial(explanations.named, name=name, kind=kind)
-            matches += await self._published.ask(partition, read, view_for(request))
-        if len(matches) != 1:
-            raise RefusedError(409, several(name, matches)) if matches else RefusedError(404, nothing(name, kind, []))
-        match, may_preempt = matches[0]._replace(key=key or matches[0].key), flag(request, "preempt")
+            page = await self._published.page(request, partition, ("named", kind, name), read)
+            found += json.decode(b"".join(page.parts), type=list[Match])
+        if not found:
+            raise RefusedError(404, nothing(name, kind, []))
+        if len(found) > 1:
+            raise RefusedError(409, several(name, found))
+        return found[0]
+
+    async def _with_changes(self, request: Request, match: Match) -> Response:
+        """The explanation of an ask with the smallest changes, which a child computes on a copy of its partition."""
         with computing(request) as process:
-            found = await computed(process, self._published.gateway, view_for(request), match, may_preempt=may_preempt)
+            found = await computed(
+                process, self._published.gateway, view_for(request), match, may_preempt=flag(request, "preempt")
+            )
         if found is None:
             raise RefusedError(404, no_task(match))
         return await reply(request, Page(200, [encode(found)]))

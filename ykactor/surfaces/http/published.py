@@ -122,25 +122,13 @@ class Published:
         page = await self.page(request, self.partition(request), key, read, is_small=is_small)
         if page.status == 404:
             raise RefusedError(404, missing)
-        return await reply(request, page, headers=_age([] if is_small else [page]))
+        return await reply(request, page, headers=age_of([] if is_small else [page]))
 
     async def answer_of_each(self, request: Request, key: Key, read: Reading) -> Response:
         """A list with what is read of each partition."""
         pages = [await self.page(request, name, key, read) for name in self.partitions(request)]
         whole = Page(200, [*list_parts(b"".join(page.parts).rstrip(b"\n") for page in pages)])
-        return await reply(request, whole, headers=_age(pages))
-
-    async def answer_of_one(self, request: Request, wanted: str, key: Key, read: Reading, missing: str) -> Response:
-        """The answer of the partition in which a reading finds something: of the wanted one, with "" of all."""
-        names = self.named_partitions(request, wanted)
-        pages = {name: await self.page(request, name, key, read) for name in names}
-        found = {name: page for name, page in pages.items() if page.status == 200}
-        if len(found) > 1:
-            raise RefusedError(409, f"found in partitions {', '.join(found)}, expected one: add ?partition=NAME")
-        if not found:
-            raise RefusedError(404, missing)
-        (page,) = found.values()
-        return await reply(request, page, headers=_age([page]))
+        return await reply(request, whole, headers=age_of(pages))
 
     async def page(self, request: Request, partition: PartitionName, key: Key, read: Reading, *, is_small: bool = False) -> Page:
         """The page of a partition as who asks sees it; an older one while readers may not take more of its time."""
@@ -223,7 +211,7 @@ class Published:
         raise _no_answer(partition)
 
 
-def _age(pages: Sequence[Page]) -> dict[str, str]:
+def age_of(pages: Sequence[Page]) -> dict[str, str]:
     """The header with the age of the oldest page in whole seconds; none without pages."""
     return {"Age": str(int(max(page.age_s for page in pages)))} if pages else {}
 
