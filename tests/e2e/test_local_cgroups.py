@@ -95,6 +95,7 @@ def test_a_group_has_the_limits_of_its_task(tmp_path: Path) -> None:
         ({}, Measured()),
         ({"memory.peak": "4096\n", "memory.events": "low 0\nmax 3\noom 0\noom_kill 0\noom_group_kill 0\n"}, Measured(4096)),
         ({"memory.peak": "8192\n", "memory.events": "oom 1\noom_kill 2\n"}, Measured(8192, is_short=True)),
+        ({"cpu.stat": "usage_usec 1500\nuser_usec 1000\nsystem_usec 500\n"}, Measured(cpu_ns=1_500_000)),
     ],
 )
 async def test_what_the_kernel_has_measured(tmp_path: Path, files: dict[str, str], expected: Measured) -> None:

@@ -50,6 +50,7 @@ async def test_dependencies_holds_and_arrays_on_the_command_line(tmp_path: Path)
         found = msgspec.json.decode(await said("jobs", "job-1.7", "--attempts", "-o", "json"))
         assert all(row["submitted_ns"] <= row["eligible_ns"] <= row["started_ns"] <= row["ended_ns"] for row in found)
         assert [row["state"] for row in found] == ["Failed", "Failed"]
+        assert all(row["cpu_ns"] > 0 for row in found)
         assert await said("jobs", "--state", "running") == "JOB  NAME  QUEUE  STATES  AGE  EACH  COMMAND\nno jobs match\n"
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 from localjobs import job_of, left_over, noting
+from msgspec import structs
 
 from ykactor.local.isolation import Isolation
 from ykactor.local.model import Ended, Task
@@ -22,8 +23,9 @@ def processes(tmp_path: Path) -> Processes:
 
 
 async def ended(processes: Processes, task: Task = TASK) -> Ended:
+    """The end of a task, without its processor time, which is never the same."""
     with trio.fail_after(180):
-        return await processes.wait(task)
+        return structs.replace(await processes.wait(task), cpu_ns=None)
 
 
 async def until(path: Path) -> str:
@@ -62,6 +64,16 @@ async def test_who_ignores_the_signal_is_killed_after_the_grace(processes: Proce
         found = await ended(looking)
         assert (found.exit_code, left_over(tmp_path)) == (None, [])
     await ended(processes)
+
+
+@pytest.mark.parametrize(("end", "is_counted"), [("exit 3", True), ("kill -KILL 0", False)])
+async def test_the_processor_time_of_a_command(processes: Processes, tmp_path: Path, end: str, is_counted: bool) -> None:
+    """The children count too. Unknown without the shell: an earlier run has started it, or it was killed with its command."""
+    processes.start(job_of(f"(i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done); {end}"), TASK)
+    await until(processes.attempt(TASK) / "pid")
+    assert (await Processes(tmp_path / "jobs", Isolation(), 0.3).wait(TASK)).cpu_ns is None
+    found = await processes.wait(TASK)
+    assert (found.cpu_ns or 0) > 0 if is_counted else found.cpu_ns is None
 
 
 @pytest.mark.parametrize("name", ["TERM", "HUP", "USR1"])

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import trio
 from localjobs import job_of
+from msgspec import structs
 from otherusers import directory_for_all
 
 from ykactor.local.login import Login
@@ -58,8 +59,9 @@ def job(script: str, user: str = DAEMON, **fields: Any) -> Job:
 
 
 async def ended(processes: SharedProcesses, task: Task = TASK) -> Ended:
+    """The end of a task, without its processor time, which is never the same."""
     with trio.fail_after(180):
-        return await processes.wait(task)
+        return structs.replace(await processes.wait(task), cpu_ns=None)
 
 
 def written(processes: SharedProcesses, name: str = "out", task: Task = TASK) -> str:

@@ -16,9 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import trio
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from ykactor.local.model import Job, Task
+from ykactor.local.model import Ended, Job, Task
 
 #: The default weight, which is that of one core here, and the most.
 _WEIGHT_OF_A_CORE, _WEIGHT_MAX = 100, 10_000
@@ -36,6 +36,11 @@ class Measured(Struct, frozen=True):
     peak_memory: int | None = None
     is_short: bool = False
     cpu_ns: int | None = None
+
+    def added_to(self, ended: Ended) -> Ended:
+        """An end with what was measured; what was not stays."""
+        cpu_ns = ended.cpu_ns if self.cpu_ns is None else self.cpu_ns
+        return structs.replace(ended, peak_memory=self.peak_memory, is_short=self.is_short, cpu_ns=cpu_ns)
 
 
 class Isolation(Struct, frozen=True):

@@ -120,19 +120,22 @@ class Processes:
         """
         attempt = self.attempt(task)
         self._watched.add(attempt)
-        child = await self._reaped(attempt)
+        child, used_ns = await self._reaped(attempt)
+        is_own = False
         with suppress(Unreadable):
             pid = _pid(attempt)
-            if pid is not None and pid != child:  # of an earlier run of this program
+            is_own = pid == child
+            if pid is not None and not is_own:  # of an earlier run of this program
                 await _gone(pid, attempt)
             if pid is not None:
                 await _kill_group(pid, attempt)
         ended = self.ended(task)
         if ended.exit_code is None:
             await _kill_all(attempt)
+        elif is_own:  # a shell that was killed has not counted its command
+            ended = structs.replace(ended, cpu_ns=used_ns)
         measured = await self._isolation.clean(task)
-        by_itself = attempt in self._ended_before
-        ended = structs.replace(ended, by_itself=by_itself, peak_memory=measured.peak_memory, is_short=measured.is_short)
+        ended = structs.replace(measured.added_to(ended), by_itself=attempt in self._ended_before)
         self._watched.discard(attempt)
         self._ended_before.discard(attempt)
         return ended
@@ -170,15 +173,19 @@ class Processes:
         with suppress(FileNotFoundError):
             await trio.to_thread.run_sync(shutil.rmtree, self.job_directory(job))
 
-    async def _reaped(self, attempt: Path) -> int | None:
-        """Wait for the shell that this program has started; its process number."""
+    async def _reaped(self, attempt: Path) -> tuple[int | None, int]:
+        """Wait for the shell that this program has started; its process number, None if there is none.
+
+        Returns also:  the processor time in ns of the shell and of what it has waited for.
+        """
         child = self._children.get(attempt)
         if child is None:
-            return None
+            return None, 0
         await _readable(os.pidfd_open(child.pid))
-        child.wait()
+        _, status, usage = os.wait4(child.pid, 0)  # noqa: ASYNC222 (it has ended)
+        child.returncode = os.waitstatus_to_exitcode(status)  # so that it does not wait again
         del self._children[attempt]
-        return child.pid
+        return child.pid, round((usage.ru_utime + usage.ru_stime) * 1e9)
 
     def _signal(self, attempt: Path, number: signal.Signals) -> bool:
         """Signal the process groups of an attempt; True if it has begun. It may have ended."""

@@ -104,10 +104,9 @@ class SharedProcesses:
         if (number := self._process(task)) is not None:  # it may have begun by a launcher of an earlier run of this program
             await _is_over(*number)
         measured = await self._groups.clean(task)
-        ended = self.ended(task)
-        by_itself = task.key in self._ended_before
+        ended = structs.replace(measured.added_to(self.ended(task)), by_itself=task.key in self._ended_before)
         self._ended_before.discard(task.key)
-        return structs.replace(ended, by_itself=by_itself, peak_memory=measured.peak_memory, is_short=measured.is_short)
+        return ended
 
     def ended(self, task: Task) -> Ended:
         """The end of a process that has ended, as far as it is known."""
