@@ -245,11 +245,28 @@ async def test_the_commands(world: tuple[RunningDaemon, dict[str, str]]) -> None
     assert output == "job-2\n"
     assert await run_command("wait", "job-2", environment=environment) == ("", "")
     assert (await run_command("logs", "-f", "job-2.4", environment=environment))[0] == "4\n"
-    assert "expected job-2.3 to job-2.5" in (await run_command("logs", "job-2", expect=1, environment=environment))[1]
+    assert (await run_command("logs", "job-2", environment=environment))[0] == "3: 3\n4: 4\n5: 5\n"
+    assert (await run_command("logs", "-f", "--tail", "1", "job-2", environment=environment))[0] == "3: 3\n4: 4\n5: 5\n"
     listed = msgspec.json.decode((await run_command("jobs", "-o", "json", environment=environment))[0])
     assert [(job["id"], job["states"]) for job in listed] == [("job-1", {"Failed": 1}), ("job-2", {"Completed": 3})]
     table, _ = await run_command("jobs", "job-1", environment=environment)
     assert table.splitlines()[1].split()[:4] == ["job-1.0", "Failed", "0", "5"]
+
+
+async def test_a_job_has_the_directory_and_the_environment_that_were_chosen(
+    world: tuple[RunningDaemon, dict[str, str]], tmp_path: Path
+) -> None:
+    """``--chdir`` may be relative; with ``--clean-env`` only what a program needs is left, and what ``--env`` names."""
+    _, environment = world
+    (tmp_path / "d").mkdir()
+    options = "--chdir", os.path.relpath(tmp_path / "d"), "--env", "MINE", "--env", "OTHER=a=b", "--env", "HOME=/h", "--clean-env"
+    output, _ = await run_command("run", *options, "--", "sh", "-c", "pwd; env", environment=environment | {"SECRET": "s"})
+    directory, *variables = output.splitlines()
+    assert directory == str(tmp_path / "d")
+    assert {"MINE=é", "OTHER=a=b", "HOME=/h", f"PATH={os.environ['PATH']}"} <= set(variables)
+    assert not any(line.startswith(("SECRET=", "YKACTOR_URL=")) for line in variables)
+    nowhere = "--chdir", str(tmp_path / "none")
+    assert "does not exist" in (await run_command("run", *nowhere, "true", expect=2, environment=environment))[1]
 
 
 async def test_ctrl_c_leaves_the_job(world: tuple[RunningDaemon, dict[str, str]]) -> None:

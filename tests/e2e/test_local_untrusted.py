@@ -17,7 +17,7 @@ from ykactor.local.machine import boot_id
 from ykactor.local.model import Ended, State, Task
 from ykactor.local.processes import NotStarted, Processes
 from ykactor.local.store import Store
-from ykactor.surfaces.cli.jobs.run import Output
+from ykactor.surfaces.cli.jobs.output import Output
 
 TASK = Task("job-1", 0)
 #: What no shell would write.
@@ -126,7 +126,7 @@ def test_output_that_was_replaced_is_not_read(tmp_path: Path, kind: str, capfdbi
     (tmp_path / "0.0").mkdir()
     KINDS[kind](tmp_path / "0.0" / "out")
     (tmp_path / "0.0" / "err").write_bytes(b"oops\n")
-    output = Output(tmp_path, 0)
+    output = Output(tmp_path, Task("job-1", 0))
     for _ in range(2):
         output.copy()
     written = capfdbinary.readouterr()

@@ -7,7 +7,7 @@ import pytest
 
 from ykactor.local.model import After, Condition
 from ykactor.surfaces.cli.jobs.tables import ATTEMPTS, Shape
-from ykactor.surfaces.cli.jobs.wanted import after, array, begin_ns
+from ykactor.surfaces.cli.jobs.wanted import after, array, begin_ns, variable
 
 NOW = datetime(2026, 7, 31, 12, 30, tzinfo=timezone(timedelta(hours=2)))
 
@@ -110,3 +110,17 @@ def test_commas_separate_cells():
     for option in ("sort", "columns"):
         with pytest.raises(click.UsageError, match="found the column 'x', expected one of TASK, STATE"):
             shaped(**{option: "x"})
+
+
+def test_variables(monkeypatch):
+    """A value may be empty and have an equals sign; without one it is that of this process, which must have it."""
+    monkeypatch.setenv("MINE", "é")
+    monkeypatch.delenv("OTHER", raising=False)
+    assert [variable(text) for text in ("MINE", "MINE=", "OTHER=a=b")] == [
+        (b"MINE", "é".encode()),
+        (b"MINE", b""),
+        (b"OTHER", b"a=b"),
+    ]
+    for text in ("", "=a", "OTHER"):
+        with pytest.raises(ValueError, match="expected"):
+            variable(text)

@@ -12,7 +12,7 @@ EXAMPLES = {
     # ---- running jobs
     "run": ("ykactor run -- echo hello", "ykactor run --queue root.batch --vcore 2 --memory 4Gi --array 1-10 -- ./step.sh"),
     "jobs": ("ykactor jobs --state Running,Waiting", "ykactor jobs --attempts --since 1d --sort -ran -o csv"),
-    "logs": ("ykactor logs job-3", "ykactor logs -f job-3.4"),
+    "logs": ("ykactor logs --tail 20 job-3", "ykactor logs -f job-3.4"),
     "wait": ("ykactor wait job-3", "ykactor wait job-3.1 job-3.2"),
     "requeue": ("ykactor requeue job-3.4", "ykactor requeue --failed job-3"),
     "local": ("ykactor local --resource vcore=4 --resource gpu=2", "ykactor local --system --url unix:/run/ykactor/ws.sock"),

@@ -4,7 +4,7 @@ SUMMARIES = {
     # ---- running jobs
     "run": "Run COMMAND on this machine as soon as its queue has room.",
     "jobs": "List the jobs of this machine, their tasks and attempts.",
-    "logs": "Print what a task of JOB has written.",
+    "logs": "Print what the tasks of JOB have written.",
     "requeue": "Run the tasks of jobs again.",
     "local": "Run jobs of ykactor run on this machine.",
     # ---- looking

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from ykactor.local import control
-from ykactor.local.model import Job
+from ykactor.local.model import Job, Task
 from ykactor.surfaces.cli import loop
 from ykactor.surfaces.cli.completing import names_of
 from ykactor.surfaces.cli.jobs.asking import answer, directory_option, endings, exit_code, shown
@@ -45,7 +45,7 @@ _STANDARD_INPUT = 0
 def command(
     words: tuple[str, ...], directory: Path, wanted: Wanted, waits: bool, is_tried: bool, output: str, daemon: Destination
 ) -> None:
-    """Run COMMAND on this machine as soon as its queue has room, from this directory and with this environment.
+    """Run COMMAND on this machine as soon as its queue has room: in this directory and environment, if no others are given.
 
     Write -- before a COMMAND with options. A task is started once, and once more for each of --retries. It reads no standard
     input. Ctrl-C leaves the job as it is: ykactor cancel JOB ends it.
@@ -99,7 +99,7 @@ async def _run(directory: Path, job: Job, waits: bool) -> int:
     say(submitted.job, err=True)
     try:
         if job.count == 1:
-            output = Output(Path(submitted.directory), job.first)
+            output = Output(Path(submitted.directory), Task(submitted.job, job.first))
             ended = await copy_until(output, lambda: shown(directory, submitted.job, waits=True))
         else:
             ended = await shown(directory, submitted.job, waits=True)

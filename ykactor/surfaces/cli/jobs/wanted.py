@@ -27,6 +27,8 @@ _OWN_OPTIONS = ("vcore", "memory", "gpu")
 #: A part of an array: an index, or a range with a step, and how many run at once.
 _PART = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::([1-9]\d{0,8}))?)?", re.ASCII)
 _PLACES = re.compile(r"%([1-9]\d{0,8})(?=,|$)", re.ASCII)
+#: The variables that a job has with --clean-env: what a program needs to find others, its files and its language.
+_CLEAN = (b"PATH", b"HOME", b"USER", b"SHELL", b"LANG")
 #: A year is longer than anybody plans.
 _BEGIN_MAX_NS = 10 * 366 * 86_400 * 10**9
 _DAY_TIMES = ("%H:%M", "%H:%M:%S")
@@ -130,10 +132,41 @@ def after(text: str) -> After:
     return After(job, index, Condition(condition) if has_condition else Condition.OK)
 
 
+def variable(text: str) -> tuple[bytes, bytes]:
+    """The variable ``NAME=VALUE``, or ``NAME`` of this process, and its value.
+
+    Raises:  ValueError.
+    """
+    name, has_value, value = os.fsencode(text).partition(b"=")
+    if not name:
+        raise ValueError(f"found {text!r}, expected NAME or NAME=VALUE")
+    if has_value:
+        return name, value
+    if name not in os.environb:
+        raise ValueError(f"found {text!r}, which is not set here, expected {text}=VALUE, or a variable that is set")
+    return name, os.environb[name]
+
+
+def _absolute(path: bytes | None) -> bytes:
+    """The path of a directory, relative to that of this process; None: that one.
+
+    Raises:  UsageError: this one was deleted.
+    """
+    if path is not None and os.path.isabs(path):
+        return path
+    try:
+        return os.path.join(os.getcwdb(), path) if path else os.getcwdb()
+    except OSError as error:
+        raise click.UsageError(f"found no present directory ({error.strerror}), expected one, or an absolute --chdir") from None
+
+
 class Wanted(Struct, frozen=True):
     """The options of a job.
 
     Attributes:
+        chdir: the directory in which it runs, relative to that of this process; None: that one.
+        variables: names and values that are added to the environment, or replace others.
+        is_clean: whether only these and a few others are its environment.
         others: amounts of resources without an option of their own.
         gang: the number of tasks; None: it is no gang.
     """
@@ -153,9 +186,12 @@ class Wanted(Struct, frozen=True):
     begin_ns: int
     after: tuple[After, ...]
     name: str
+    chdir: bytes | None
+    variables: tuple[tuple[bytes, bytes], ...]
+    is_clean: bool
 
     def job(self, words: tuple[str, ...]) -> Job:
-        """The job that runs a command, from this directory and with this environment."""
+        """The job that runs a command, from the directory and with the environment of this process if no others are given."""
         if self.gang is not None and (self.array is not None or self.retries):
             raise click.UsageError("found --gang with --array or --retries, expected it without")
         if self.retry_delay_s and not self.retries:
@@ -168,8 +204,8 @@ class Wanted(Struct, frozen=True):
             user="",
             queue=self.queue,
             arguments=fitting("arguments", [os.fsencode(word) for word in words], ARGUMENTS_MAX),
-            environ=fitting("environment variables", [b"=".join(pair) for pair in os.environb.items()], ENVIRON_MAX),
-            directory=os.getcwdb(),
+            environ=fitting("environment variables", self._environ(), ENVIRON_MAX),
+            directory=_absolute(self.chdir),
             resource=self._resource(),
             submitted_ns=0,
             priority=self.priority,
@@ -186,6 +222,11 @@ class Wanted(Struct, frozen=True):
             after=list(self.after),
             login=own_login(),
         )
+
+    def _environ(self) -> list[bytes]:
+        """Each variable as ``NAME=VALUE``."""
+        inherited = {name: value for name, value in os.environb.items() if not self.is_clean or name in _CLEAN}
+        return [b"=".join(pair) for pair in (inherited | dict(self.variables)).items()]
 
     def _resource(self) -> dict[str, int]:
         for resource, _ in self.others:
@@ -291,4 +332,24 @@ job_options = grouped(
         help="Begin after the end of JOB, or JOB.INDEX, if it completes (ok, the default), fails, or in any case. Repeatable.",
     ),
     click.option("--name", default="", metavar="NAME", help="Shown by ykactor jobs."),
+    click.option(
+        "--chdir",
+        type=click.Path(exists=True, file_okay=False, path_type=bytes),
+        metavar="DIR",
+        help="The directory in which it runs.  [default: this one]",
+    ),
+    click.option(
+        "--env",
+        "variables",
+        type=Parsed("variable", variable),
+        multiple=True,
+        metavar="NAME[=VALUE]",
+        help="A variable of its environment, without VALUE as it is set here. Repeatable.",
+    ),
+    click.option(
+        "--clean-env",
+        "is_clean",
+        is_flag=True,
+        help="Of this environment only PATH, HOME, USER, SHELL and LANG, and what --env names.  [default: all of it]",
+    ),
 )
