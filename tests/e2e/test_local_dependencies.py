@@ -36,7 +36,7 @@ async def test_dependencies_holds_and_arrays_on_the_command_line(tmp_path: Path)
         assert await said("release", "job-1") == "job-1 is released\n"
         assert await local.states("job-2") == [State.COMPLETED, State.COMPLETED, State.CANCELLED]
         assert "job-3.0  Waiting" in await said("jobs", "job-3")
-        assert await said("hold", "job-3") == "job-3 is held\n"
+        assert await said("hold", "job-3", "--url", daemon.url.replace("127.0.0.1", "localhost")) == "job-3 is held\n"
         assert await said("cancel", "job-3") == "job-3 is ending\n"
         assert await local.states("job-3") == [State.CANCELLED]
         assert sorted(runs.read_text().split()) == ["job-1.1", "job-1.2", "job-1.7", "job-2.1", "job-2.2"]
