@@ -66,9 +66,10 @@ def test_two_configurations(run_here, scenario, base, tmp_path):
     assert (code, errors) == (0, "")
     lines = output.splitlines()
     assert lines[0] == f"day: {base} (base) and {scenario}: config (other)"
-    (p95,) = (line.split() for line in lines if line.startswith("wait p95"))
-    assert p95[2:8] == ["70s", "70s", "0", "root.b", "+40s", "-"]
-    assert p95[8] == "QUOTA"
+    (place,) = (place for place, line in enumerate(lines) if line.startswith("wait p95"))
+    assert lines[place].split()[2:8] == ["70s", "70s", "0", "root.b", "+40s", "-"]
+    assert lines[place + 1].startswith("  QUOTA ")
+    assert max(map(len, lines[1:])) <= 80
     assert any(line.startswith("debt root.") for line in lines)
     assert any(line.startswith("By queue") for line in lines)
     assert any("applications wait longer" in line for line in lines)
@@ -173,13 +174,14 @@ def test_configurations_in_the_scenario(run_here, scenario, base):
     assert (code, errors) == (0, "warning: the scenario puts other configurations into force: both runs get them\n")
 
 
-def test_ranges_of_other_arrivals(run_here, scenario, base):
+def test_ranges_of_other_arrivals(run_here, scenario, base, monkeypatch):
     """Twice the same configuration: nothing is distinguishable. Another one: what differs by more than chance is."""
     output = run_here("simulate", scenario, "--config", base, "--compare", base, "--jitter", "3", "-o", "json")[1]
     mean = json.loads(output)["report"]["total"]["waitSeconds"]["mean"]
     assert mean["distinguishable"] is False
     assert mean["baseRange"] == mean["otherRange"]
     assert mean["baseRange"]["least"] < mean["baseRange"]["most"]
+    monkeypatch.setenv("COLUMNS", "200")
     output = run_here("simulate", scenario, "--compare", base, "--jitter", "3")[1]
     assert "3 more runs of each with other arrivals: values have ranges" in output
     assert "not distinguishable" in output

@@ -11,7 +11,7 @@ from msgspec import structs
 from ykactor.sim import trial
 from ykactor.sim.comparison import Applications, Compared, Comparison, Names, Range, compare
 from ykactor.surfaces.cli.report import html, text
-from ykactor.surfaces.cli.report.figures import Line, causes_text, change_text, headline, percent, seconds
+from ykactor.surfaces.cli.report.figures import Line, causes_text, change_text, headline, percent, seconds, work_of
 from ykactor.surfaces.cli.report.plots import Axis, reaching, shortened
 
 #: Names that would be markup, or commands of a terminal.
@@ -122,6 +122,25 @@ def test_causes_of_a_wait() -> None:
     parts = {"NEXT": Compared(1.0, 2.0, 1.0), "QUOTA": Compared(1080.0, 60.0, -1020.0), "NODES": Compared(180.0, 1980.0, 1800.0)}
     assert causes_text(parts, 2) == "NODES 3m -> 33m, QUOTA 18m -> 60s"
     assert causes_text({}, 2) == ""
+    assert causes_text({"NEXT": Compared(0.001, 0.0, -0.001)}, 9) == ""
+
+
+def test_work_has_the_unit_of_which_there_is_one() -> None:
+    """Hours, minutes or seconds; what is less than 0.005 s is nothing."""
+    vcore, other = work_of("vcore"), work_of("gpu")
+    assert [vcore(1000 * seconds) for seconds in (504_000, 3600, 90, 0.5, 0.003)] == [
+        "140 core h", "1 core h", "1.5 core min", "0.5 core s", "0",
+    ]  # fmt: skip
+    assert (other(7200), other(90), work_of("memory")(2**30 * 60)) == ("2 h", "1.5 min", "1 GiB min")
+
+
+@pytest.mark.parametrize("numbers", [(1, 2), (4, 5)])
+def test_tables_without_a_terminal_have_80_columns(numbers: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells are broken into lines, as on a terminal of this width."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    found = comparison_of(*numbers)
+    rows = [line for line in text.lines(found) if not line.endswith(":") and line != text.pairs(found.applications)]
+    assert max(map(len, rows)) <= 80
 
 
 def test_the_type_of_which_most_is_used() -> None:
@@ -144,7 +163,7 @@ def test_the_rest_of_a_long_list_is_counted() -> None:
     group = found.report.users[next(iter(found.report.users))]
     many = structs.replace(found.report, users={f"u{number:02}": group for number in range(30)})
     printed = "\n".join(text.lines(structs.replace(found, report=many)))
-    assert "By user, base -> other where they differ (20 more: -o json has all):" in printed
+    assert f"By user, {text.PAIRS} (20 more: -o json has all):" in printed
     assert len(re.findall(r"^u\d\d ", printed, re.MULTILINE)) == 10
 
 

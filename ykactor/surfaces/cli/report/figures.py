@@ -67,7 +67,8 @@ def both_text(figure: Compared, text: Text) -> str:
 def causes_text(causes: Mapping[str, Compared], most: int) -> str:
     """The largest parts of a wait: ``QUOTA 18m -> 1m, NODES 3m -> 33m``; "" without any."""
     largest = sorted(causes, key=lambda code: -max(causes[code].base or 0, causes[code].other or 0))[:most]
-    return ", ".join(f"{code} {both_text(causes[code], seconds)}" for code in largest)
+    told = [(code, both_text(causes[code], seconds)) for code in largest]
+    return ", ".join(f"{code} {text}" for code, text in told if text != seconds(0))
 
 
 def _value(value: Number, bounds: Range | None, text: Text) -> str:
@@ -108,10 +109,29 @@ def percent(value: float) -> str:
     return f"{value:.1f} %"
 
 
-def hours_of(kind: str) -> Text:
-    """The text of base units times seconds of a resource type: ``140 core h``."""
-    unit, factor = hour_of(kind)
-    return lambda value: f"{number(value / factor)} {unit}" if value else "0"
+#: The parts of an hour.
+_PARTS = ((1, "h"), (60, "min"), (3600, "s"))
+
+
+def work_unit(kind: str, most: float) -> tuple[str, float]:
+    """The unit in which work with a resource type is shown, and how many base units times seconds it is.
+
+    Args:
+        most: the largest amount, of which there is at least one whole unit, if it is not less than a second.
+    """
+    hours, factor = hour_of(kind)
+    part, name = next((each for each in _PARTS if most * each[0] >= factor), _PARTS[-1])
+    return hours.removesuffix("h") + name, factor / part
+
+
+def work_of(kind: str) -> Text:
+    """The text of base units times seconds of a resource type: ``140 core h``, ``3.5 GiB min``; less than 0.005 s is ``0``."""
+
+    def text(value: float) -> str:
+        unit, factor = work_unit(kind, value)
+        return f"{number(value / factor)} {unit}" if value / factor >= 0.005 else "0"
+
+    return text
 
 
 # ---- the most important figures
@@ -139,7 +159,7 @@ def headline(comparison: Comparison) -> Iterator[Line]:
         Line("rejected", report.rejected, count),
         Line("preempted", total.preempted, count, _owners(comparison, lambda group: group.preempted)),
         Line("preempted in vain", report.in_vain, count),
-        *(Line(f"lost {kind}", figure, hours_of(kind)) for kind, figure in in_order_of_types(total.lost)),
+        *(Line(f"lost {kind}", figure, work_of(kind)) for kind, figure in in_order_of_types(total.lost)),
     ]
     yield from (line for line in rare if line.figure.base or line.figure.other)
     yield from _debts(comparison)
@@ -156,13 +176,14 @@ def _owners(comparison: Comparison, of: Callable[[Group[Compared]], Compared]) -
 def _debts(comparison: Comparison) -> Iterator[Line]:
     """The debts that differ most, as parts of what all nodes offer."""
     lines = [
-        (_weight(comparison, kind, figure), Line(f"debt {name} {kind}", figure, hours_of(kind)))
+        (_weight(comparison, kind, figure), Line(f"debt {name} {kind}", figure, work_of(kind)))
         for name, group in comparison.report.queues.items()
         if "." in name
         for kind, figure in group.debt.items()
     ]
-    lines.sort(key=lambda entry: -entry[0])
-    yield from (line for weight, line in lines[:DEBTS_MAX] if weight)
+    told = [(weight, line) for weight, line in lines if weight and {line.base, line.other} != {"0"}]
+    told.sort(key=lambda entry: -entry[0])
+    yield from (line for _, line in told[:DEBTS_MAX])
 
 
 def _weight(comparison: Comparison, kind: str, figure: Compared) -> float:

@@ -10,10 +10,11 @@ from ykactor.core.values.words import plural
 from ykactor.sim.comparison import Applications, Both, Compared, Comparison
 from ykactor.sim.series import SPANS
 from ykactor.sim.trial import Group
-from ykactor.surfaces.cli.cells import hour_of, number, outages_text
+from ykactor.surfaces.cli.cells import number, outages_text
 from ykactor.surfaces.cli.report import text
-from ykactor.surfaces.cli.report.figures import headline, percent, seconds
+from ykactor.surfaces.cli.report.figures import headline, percent, seconds, work_unit
 from ykactor.surfaces.cli.report.plots import Axis, bars, lines, reaching, shown, table
+from ykactor.surfaces.cli.views.listing import Column
 
 #: The queues of plots that have one for each, and of the bars; JSON has all.
 PLOTS_MAX, BARS_MAX = 12, 12
@@ -44,7 +45,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 def page(comparison: Comparison) -> str:
     """The page; each plot has a title, units and a table."""
-    title = shown(f"{comparison.name}: {comparison.base} (base) and {comparison.other} (other)")
+    title = shown(text.title(comparison))
     head = [
         "<!DOCTYPE html>",
         '<html lang="en">',
@@ -64,21 +65,15 @@ def page(comparison: Comparison) -> str:
 def _body(comparison: Comparison) -> Iterator[str]:
     yield f"<p>{shown(_about(comparison))}</p>"
     rows = [list(text.headline_row(line).values()) for line in headline(comparison)]
-    yield _wide(table(["", "base", "other", "change", "most lost", "most won", "waited for"], rows))
+    yield _wide(table(_headers(text.HEADLINE), rows))
     yield "<h2>Waits</h2>"
     yield from _waits(comparison)
     yield "<h2>Use and guarantees</h2>"
     yield from _over_time(comparison)
     yield "<h2>Fairness</h2>"
     yield from _accounts(comparison)
-    report = comparison.report
-    for title, groups in (
-        ("Queues", report.queues),
-        ("Users", report.users),
-        ("Groups", report.groups),
-        ("Priorities", report.priorities),
-    ):
-        yield from _groups(title, groups)
+    for kind, groups in text.groups_of(comparison).items():
+        yield from _groups(kind, groups)
     yield from _applications(comparison.applications)
 
 
@@ -87,6 +82,10 @@ def _about(comparison: Comparison) -> str:
     runs = f", and {plural(comparison.jitter, 'more run')} of each with other arrivals" if comparison.jitter else ""
     outages = outages_text(comparison.outages)
     return f"One run of {seconds(comparison.seconds)} of each{runs}{f'; {outages}' if outages else ''}."
+
+
+def _headers(columns: Sequence[Column]) -> list[str]:
+    return [column.header.lower() for column in columns]
 
 
 def _wide(content: str) -> str:
@@ -138,12 +137,16 @@ def _accounts(comparison: Comparison) -> Iterator[str]:
     """Debt and credit by type."""
     queues = {name: group for name, group in comparison.report.queues.items() if "." in name}
     for kind in dict.fromkeys(kind for group in queues.values() for kind in (*group.debt, *group.credit)):
-        unit, factor = hour_of(kind)
-        amount = Unit(f"{kind}, {unit}", number, reaching, factor)
         debts = {name: group.debt[kind] for name, group in queues.items() if kind in group.debt}
         credit = {name: group.credit[kind] for name, group in queues.items() if kind in group.credit}
-        yield from _bars(f"Debt in {kind}: less used than a queue was entitled to", debts, amount)
-        yield from _bars(f"Credit in {kind}: more used than a queue was entitled to", credit, amount)
+        for title, figures in (
+            (f"Debt in {kind}: less used than a queue was entitled to", debts),
+            (f"Credit in {kind}: more used than a queue was entitled to", credit),
+        ):
+            most = max((value or 0 for figure in figures.values() for value in (figure.base, figure.other)), default=0)
+            unit, factor = work_unit(kind, most)
+            if most >= 0.005 * factor:
+                yield from _bars(title, figures, Unit(f"{kind}, {unit}", number, reaching, factor))
 
 
 class Unit(Struct, frozen=True):
@@ -158,7 +161,7 @@ class Unit(Struct, frozen=True):
     title: str
     text: Callable[[float], str]
     marks: Callable[[Sequence[float]], Sequence[float]]
-    factor: int = 1
+    factor: float = 1
 
 
 def _bars(title: str, figures: Mapping[str, Compared], unit: Unit) -> Iterator[str]:
@@ -182,14 +185,14 @@ def _time_marks(values: Sequence[float]) -> list[float]:
 # ---- tables
 
 
-def _groups(title: str, groups: Mapping[str, Group[Compared]]) -> Iterator[str]:
+def _groups(kind: str, groups: Mapping[str, Group[Compared]]) -> Iterator[str]:
     names = text.most_changed(groups, ROWS_MAX)
     if names:
         left = len(groups) - len(names)
-        yield f"<h2>{title}</h2>"
-        yield f"<p>base -&gt; other where they differ{f'; {left} more in JSON' if left else ''}</p>"
+        yield f"<h2>By {kind}</h2>"
+        yield f"<p>{shown(text.PAIRS)}{f'; {left} more in JSON' if left else ''}</p>"
         rows = [list(text.group_row(name, groups[name]).values()) for name in names]
-        yield _wide(table(["", *(name.lower() for name in text.FIGURES), "waited for"], rows))
+        yield _wide(table(_headers(text.GROUPS), rows))
 
 
 def _applications(applications: Applications) -> Iterator[str]:
@@ -198,4 +201,4 @@ def _applications(applications: Applications) -> Iterator[str]:
     for title, moved in (("Lost most", applications.losses), ("Won most", applications.gains)):
         if moved:
             rows = [list(text.application_row(application).values()) for application in moved]
-            yield _wide(table([f"{title}, mean wait of a task", "base", "other", "change"], rows))
+            yield _wide(table([f"{title}, mean wait of a task", *_headers(text.APPLICATIONS)[1:]], rows))

@@ -12,17 +12,22 @@ from ykactor.surfaces.cli.cells import NONE, number, outages_text
 from ykactor.surfaces.cli.report.figures import Line, Text, both_text, causes_text, change_text, count, headline, percent, seconds
 from ykactor.surfaces.cli.views.listing import Column, Row, field, table
 
+#: The width of lines where there is no terminal.
+_WIDTH = 80
 #: The rows of a table; JSON has all.
 ROWS_MAX = 10
+#: The meaning of the cells of groups.
+PAIRS = "base -> other, or one value if both have the same"
 #: The codes that are shown of a wait.
 CAUSES_MAX, CAUSES_OF_GROUP_MAX = 3, 2
 
-_HEADLINE = [
+#: The columns of the tables: of all, of queues, users and so on, and of applications.
+HEADLINE = [
     Column("", field("name")),
     *(Column(name.upper(), field(name), is_number=True) for name in ("base", "other", "change")),
     Column("MOST LOST", field("lost")),
     Column("MOST WON", field("won")),
-    Column("WAITED FOR", field("causes")),
+    Column("WAITED FOR", field("causes"), is_sentence=True),
 ]
 #: By column, the figure of a group and its text.
 FIGURES: dict[str, tuple[Callable[[Group[Compared]], Compared], Text]] = {
@@ -35,12 +40,12 @@ FIGURES: dict[str, tuple[Callable[[Group[Compared]], Compared], Text]] = {
     "USED": (lambda group: most_used(group.used_percent), percent),
     "PREEMPTED": (lambda group: group.preempted, count),
 }
-_GROUPS = [
+GROUPS = [
     Column("NAME", field("name")),
     *(Column(name, field(name), is_number=True) for name in FIGURES),
-    Column("WAITED FOR", field("causes")),
+    Column("WAITED FOR", field("causes"), is_sentence=True),
 ]
-_APPLICATIONS = [
+APPLICATIONS = [
     Column("APPLICATION", field("name")),
     *(Column(name.upper(), field(name), is_number=True) for name in ("base", "other", "change")),
 ]
@@ -55,22 +60,28 @@ def most_used(used: Mapping[str, Compared]) -> Compared:
 
 def lines(comparison: Comparison) -> Iterator[str]:
     """The lines of a comparison."""
-    yield printable(f"{comparison.name}: {comparison.base} (base) and {comparison.other} (other)")
+    yield printable(title(comparison))
     if comparison.jitter:
         yield f"{plural(comparison.jitter, 'more run')} of each with other arrivals: values have ranges"
     if outages := outages_text(comparison.outages):
         yield outages
     yield ""
-    yield from table(_HEADLINE, [headline_row(line) for line in headline(comparison)])
-    report = comparison.report
-    for title, groups in (
-        ("queue", report.queues),
-        ("user", report.users),
-        ("group", report.groups),
-        ("priority", report.priorities),
-    ):
-        yield from _group_lines(title, groups)
+    yield from table(HEADLINE, [headline_row(line) for line in headline(comparison)], width=_WIDTH)
+    for kind, groups in groups_of(comparison).items():
+        yield from _group_lines(kind, groups)
     yield from _application_lines(comparison.applications)
+
+
+def title(comparison: Comparison) -> str:
+    """``day: a.yaml (base) and b.yaml (other)``."""
+    return f"{comparison.name}: {comparison.base} (base) and {comparison.other} (other)"
+
+
+def groups_of(comparison: Comparison) -> dict[str, dict[str, Group[Compared]]]:
+    """The figures of queues, users, groups and priorities, by the noun and then by name."""
+    report = comparison.report
+    queues: dict[str, Group[Compared]] = {**report.queues}
+    return {"queue": queues, "user": report.users, "group": report.groups, "priority": report.priorities}
 
 
 def headline_row(line: Line) -> Row:
@@ -86,14 +97,14 @@ def headline_row(line: Line) -> Row:
     }
 
 
-def _group_lines(title: str, groups: Mapping[str, Group[Compared]]) -> Iterator[str]:
+def _group_lines(kind: str, groups: Mapping[str, Group[Compared]]) -> Iterator[str]:
     """A table of those whose mean wait changes most, in the order of their names; nothing if there is only one of its kind."""
     if len(groups) < 2:
         return
     rows = [group_row(name, groups[name]) for name in most_changed(groups, ROWS_MAX)]
     yield ""
-    yield f"By {title}, base -> other where they differ{_more(len(groups) - len(rows))}:"
-    yield from table(_GROUPS, rows)
+    yield f"By {kind}, {PAIRS}{_more(len(groups) - len(rows))}:"
+    yield from table(GROUPS, rows, width=_WIDTH)
 
 
 def most_changed(groups: Mapping[str, Group[Compared]], most: int) -> list[str]:
@@ -117,7 +128,7 @@ def _application_lines(applications: Applications) -> Iterator[str]:
     ):
         if moved:
             yield f"{title}, mean wait of a task{_more(all_of_them - len(moved))}:"
-            yield from table(_APPLICATIONS, [application_row(application) for application in moved])
+            yield from table(APPLICATIONS, [application_row(application) for application in moved], width=_WIDTH)
 
 
 def pairs(applications: Applications) -> str:

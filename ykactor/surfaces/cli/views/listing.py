@@ -110,17 +110,22 @@ def _yaml(document: Any) -> str:
     return text.rstrip("\n")
 
 
-def table(every: Sequence[Column], rows: Sequence[Row], is_wide: bool = False, indent: str = "") -> Iterator[str]:
+def table(
+    every: Sequence[Column], rows: Sequence[Row], is_wide: bool = False, indent: str = "", width: int | None = None
+) -> Iterator[str]:
     """A line of headers and one for each row, all behind an indent.
 
     On a terminal that is too narrow, and without ``is_wide``, a row has several lines: cells are broken, and if that is not
     enough the sentence in the last column is below the others. Nothing is cut.
+
+    Args:
+        width: of the lines where there is no terminal; None: a row is a line there.
     """
     columns = [column for column in every if is_wide or not column.is_wide]
     headers = [column.header for column in columns]
     cells = [[printable(column.text(row)) or NONE for column in columns] for row in rows]
     widths = [max(map(cell_len, of_column)) for of_column in zip(headers, *cells, strict=True)]
-    room = None if is_wide else terminal_width()
+    room = None if is_wide else terminal_width() or width
     layout = _layout(columns, cells, widths, None if room is None else room - len(indent))
     for row, texts in zip((None, *rows), (headers, *cells), strict=True):
         yield from (indent + line for line in layout.lines(texts, row))
