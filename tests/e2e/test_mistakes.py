@@ -71,7 +71,7 @@ MISTAKES = (
     ("cancel job-2.7", "no task job-2.7", "job-2 has the tasks 1 to 2"),
     ("cancel job-99", "failed to find application job-99", "ykactor apps"),
     ("logs job-99", "there is no job job-99", "ykactor jobs lists them"),
-    ("logs job-1", "has several tasks", "expected job-1.1 to job-1.2"),
+    ("logs job-1.9", "there is no task job-1.9", "job-1 has the tasks 1 to 2"),
     ("jobs job-1.x", "found 'job-1.x'", "JOB.INDEX such as job-3 or job-3.4"),
     ("hold dev", "failed to find application dev", "root.dev"),
     ("hold job-2.2", "found a task", "expected its job job-2"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from localjobs import job_of
 from msgspec import structs
 
-from ykactor.local import quotas, system, users
+from ykactor.local import quotas, system, users, waiting
 from ykactor.local.access import Access, Principal, System, may
 from ykactor.local.checks import ARGUMENTS_MAX, ENVIRON_MAX, checked
 from ykactor.local.jobs import SubmitRefused
@@ -22,6 +22,7 @@ from ykactor.local.serving import Caller
 from ykactor.local.system import NotSafe, check_files
 from ykactor.local.users import LookupFailed, Users
 
+DESCENDING: list[list[tuple[int, int]]] = [[(1, 2), (2, 3)], [(2, 3), (1, 1)], [(1, 2)], [(-1, 3)]]
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"token": ""}, "token"),
     ({"token": "é"}, "token"),
@@ -49,6 +50,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"last": 2**63}, "with indexes of 0 to"),
     ({"last": 10_000}, "found 10001 tasks"),
     ({"last": 1_000, "is_gang": True}, "found 1001 tasks"),
+    *(({"first": 1, "last": 3, "ranges": ranges}, "that ascend from 1 to 3") for ranges in DESCENDING),
+    ({"last": 3, "ranges": [(0, 2**40), (2**40 + 1, 3)]}, "that ascend from 0 to 3"),
+    ({"ranges": [(0, 0)] * 10_001}, "found 10001 ranges"),
+    ({"begin_ns": -1}, "found the begin"),
+    ({"begin_ns": 253_402_300_799 * 10**9 + 1}, "found the begin"),
     ({"is_gang": True, "retries": 1}, "found a gang with retries"),
     ({"login": Login(umask=-1)}, "found the umask"),
     ({"login": Login(limits={"MEMLOCK": 1})}, "found the limits"),
@@ -61,6 +67,13 @@ def test_a_job_that_is_none_is_refused(fields: dict[str, Any], reason: str) -> N
     """Any process of a user may send anything."""
     with pytest.raises(SubmitRefused, match=reason.replace("[", r"\[")):
         checked(job_of("true", **fields))
+
+
+def test_the_last_moment_at_which_a_job_may_begin_has_a_name() -> None:
+    """The reason of a task that waits names its time, which is rounded up to a second."""
+    last_ns = 253_402_300_799 * 10**9
+    assert checked(job_of("true", begin_ns=last_ns)).begin_ns == last_ns
+    assert waiting._time(last_ns) == "9999-12-31T23:59:59Z"
 
 
 def job(uid: int, number: int = 1, **fields: Any) -> Job:

@@ -48,6 +48,19 @@ def test_a_held_job_is_no_ask_before_it_is_released(world):
         world.jobs.hold("job-1", False)
 
 
+def test_times_of_tasks_that_are_held_again_and_again_are_not_kept(world):
+    """Nor those of jobs that were cancelled before: a user may do both any number of times."""
+    later = 10**6 * S_NS
+    world.submit(last=99, begin_ns=later)
+    for _ in range(50):
+        world.jobs.hold("job-1", True)
+        world.jobs.hold("job-1", False)
+    for number in range(2, 52):
+        world.submit(last=99, begin_ns=later)
+        world.jobs.cancel(f"job-{number}", None, "not wanted")
+    assert len(world.jobs._book._times) <= 1100
+
+
 def test_a_hold_stops_what_has_no_place_yet(world):
     """A place among those of the array that becomes free is not given away meanwhile."""
     world.submit(first=1, last=3, at_most=1)
@@ -117,13 +130,6 @@ def test_a_cancelled_array_asks_for_nothing_more(world):
     assert (asked(effects), effects.kills) == ([], [running])
     assert {state for state, _ in changed(effects).values()} == {State.CANCELLED, State.ENDING}
     assert concluded(world.end(running, 143)) == [("job-1", "Cancelled", "task 0: cancelled by me; 5 of 5 tasks")]
-
-
-@pytest.mark.parametrize("ranges", [[(1, 2), (2, 3)], [(2, 3), (1, 1)], [(1, 2)], [(-1, 3)]])
-def test_ranges_that_do_not_ascend_are_refused(world, ranges):
-    """A client that is not ours may send anything; the first and the last index are those of the ranges."""
-    with pytest.raises(SubmitRefused, match="expected some that ascend from 1 to 3"):
-        world.submit(first=1, last=3, ranges=ranges)
 
 
 # ---- the ends of other jobs

@@ -55,6 +55,10 @@ class Work(Struct):
         return self.job.is_gang and all(task.state is State.PENDING for task in self.tasks.values())
 
 
+#: Times of tasks that are kept before they are looked through.
+_TIMES_MIN = 1000
+
+
 class Book:
     """All jobs that have not ended.
 
@@ -76,6 +80,8 @@ class Book:
         self.dependencies = Dependencies(self._live, ended)
         #: The times at which tasks may begin, the next one first.
         self._times: list[tuple[int, str, int]] = []
+        #: The number of times from which those of jobs that have ended, and repeated ones, are left out.
+        self._times_max = _TIMES_MIN
         #: Tasks that have ended, and jobs, for which others may have waited.
         self._news: deque[tuple[str, int | None]] = deque()
 
@@ -141,13 +147,20 @@ class Book:
                 work.blocked[task.index] = None
                 self._wait(task, *found.reasons)
                 if found.until_ns:
-                    heapq.heappush(self._times, (found.until_ns, task.job, task.index))
+                    self._remember((found.until_ns, task.job, task.index))
             else:
                 work.blocked.pop(task.index, None)
                 work.ready.append(task.index)
                 if work.job.at_most:
                     self._wait(task, f"waits for one of the {work.job.at_most} places of its array")
         self._advance(work)
+
+    def _remember(self, time: tuple[int, str, int]) -> None:
+        """Look at a task again at a time. Before that it may be held and released, and its job be cancelled, many times."""
+        heapq.heappush(self._times, time)
+        if len(self._times) > self._times_max:
+            self._times = sorted({each for each in self._times if each[1] in self.works})
+            self._times_max = max(_TIMES_MIN, 2 * len(self._times))
 
     def _wait(self, task: Task, *reasons: str) -> None:
         reason = "; ".join(filter(None, (task.again, *reasons)))

@@ -29,7 +29,7 @@ _INT32, _INT64 = 2**31, 2**63
 _SECONDS_MAX = 10 * 366 * 86_400.0
 _UMASK_MAX = 0o777
 #: The year 9999, the last one that has a date.
-_BEGIN_MAX_NS = 253_402_300_800 * 10**9
+_BEGIN_MAX_NS = 253_402_300_799 * 10**9 + 1
 
 
 def checked(job: Job) -> Job:
@@ -97,6 +97,11 @@ def _wrong_numbers(job: Job) -> Iterator[str]:
 def _wrong_tasks(job: Job) -> Iterator[str]:
     if not 0 <= job.first <= job.last <= _INDEX_MAX:
         yield f"found the tasks {job.first} to {job.last}, expected at least one, with indexes of 0 to {_INDEX_MAX}"
+    bounds = [bound for first, last in job.ranges for bound in (first, last + 1)]
+    if len(job.ranges) > ARRAY_MAX:
+        yield f"found {len(job.ranges)} ranges, expected at most {ARRAY_MAX}"
+    elif bounds != sorted(bounds) or (bounds and (bounds[0], bounds[-1]) != (job.first, job.last + 1)):
+        yield f"found the ranges {job.ranges[:5]}, expected some that ascend from {job.first} to {job.last}"
     if not 0 <= job.at_most <= ARRAY_MAX:
         yield f"found {job.at_most} places of an array, expected 0 to {ARRAY_MAX}"
     most = GANG_MAX if job.is_gang else ARRAY_MAX

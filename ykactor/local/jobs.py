@@ -275,12 +275,9 @@ class Jobs:
 
 
 def _check_indexes(job: Job) -> None:
-    """SubmitRefused unless the job has tasks, with indexes that ascend."""
-    bounds = [bound for first, last in job.ranges for bound in (first, last + 1)]
+    """SubmitRefused unless the job has tasks."""
     if job.count < 1:
         raise SubmitRefused(f"found the tasks {job.first} to {job.last}, expected at least one")
-    if bounds != sorted(bounds) or (bounds and (bounds[0], bounds[-1]) != (job.first, job.last + 1)):
-        raise SubmitRefused(f"found the ranges {job.ranges}, expected some that ascend from {job.first} to {job.last}")
 
 
 def _deadline_ns(job: Job, task: Task) -> int:

@@ -55,7 +55,7 @@ def _start(order: dict[str, Any]) -> None:
     try:
         account = _account(order["uid"])
         _enter(order["group"])
-        _as_a_login_has_it(order["limits"])
+        _as_a_login_has_it()
     except (OSError, ValueError) as error:
         problem = error
     if not _begin(order["begun"]):
@@ -67,7 +67,7 @@ def _start(order: dict[str, Any]) -> None:
         _become(account)
         os.umask(order["umask"])
         _run(order, ending)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, MemoryError) as error:
         reason = f"the command cannot be started: {error}".replace("\n", " ")[:_TEXT_MAX]
         os.write(ending, f"{NOT_STARTED} {reason}\n".encode(errors="replace"))
 
@@ -100,7 +100,7 @@ def _enter(group: str) -> None:
             procs.write("0")
 
 
-def _as_a_login_has_it(limits: dict[str, int]) -> None:
+def _as_a_login_has_it() -> None:
     """Undo what the service manager has set for the local resource manager, and Python for itself."""
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write("0")
@@ -109,6 +109,10 @@ def _as_a_login_has_it(limits: dict[str, int]) -> None:
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _set_limits(limits: dict[str, int]) -> None:
+    """Set soft limits, as late as possible: with those of a user, this program may not be able to do or to say anything."""
     for name, soft in limits.items():
         kind = getattr(resource, f"RLIMIT_{name}")
         hard = resource.getrlimit(kind)[1]
@@ -158,12 +162,18 @@ def _run(order: dict[str, Any], ending: int) -> None:
     for target, source in enumerate([os.dup(each) for each in (nothing, output, errors, ending)]):
         os.dup2(source, target)
     signal.alarm(0)
+    _set_limits(order["limits"])
     os.execve("/bin/sh", words, environ)
 
 
 def _remove(order: dict[str, Any]) -> None:
     """Delete what is in a directory of the user, as this user: it may have put anything there."""
     _become(_Account(order["uid"], _NO_GROUP, []))
+    for directory, names, _ in os.walk(order["remove"]):
+        for path in [os.path.join(directory, name) for name in names]:
+            if not os.path.islink(path):
+                with suppress(OSError):
+                    os.chmod(path, 0o700)  # in a directory without these rights nothing can be deleted
     shutil.rmtree(order["remove"], ignore_errors=True)
 
 

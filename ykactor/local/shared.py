@@ -1,8 +1,9 @@
 """Processes of tasks of several users, which root starts (``ykactor local --system``).
 
 Root believes only what root has written. Each attempt has two files in a directory that only root enters: ``begun`` has the
-number of the process and when that was started, ``exit`` how it has ended. The directory with ``out`` and ``err`` is of the user,
-and root opens nothing in it. What belongs to a task is known by its control group, which its user can neither leave nor choose.
+number of the process and its start, ``exit`` how it has ended. The shell that writes the exit code is the user's, so the code is
+the user's word; the kernel says when the task has ended, and whether by itself. The directory with ``out`` and ``err`` is of the
+user, and root opens nothing in it. A task is known by its control group, which its user can neither leave nor choose.
 """
 
 import json
@@ -117,7 +118,7 @@ class SharedProcesses:
 
     async def terminate(self, task: Task) -> None:
         """SIGTERM to all processes of the task, and after the grace SIGKILL."""
-        if _content(self._exit(task)):
+        if (number := self._process(task)) is not None and not _runs(*number):
             self._ended_before.add(task.key)
         with trio.move_on_after(self._grace_s):
             while not self.has_begun(task):  # noqa: ASYNC110 (a launcher tells nobody that it begins)
@@ -209,6 +210,15 @@ def _written(order: dict[str, Any]) -> Iterator[BinaryIO]:
         file.flush()
         file.seek(0)
         yield file
+
+
+def _runs(pid: int, started: str) -> bool:
+    """True if the process has not ended; a child that has is there until it is waited for."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
+        return state != b"Z" and launcher.start_time(pid) == started
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 async def _is_over(pid: int, started: str = "") -> None:
