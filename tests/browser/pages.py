@@ -34,8 +34,8 @@ LINK = "document.querySelector('#views [data-view={}]')"
 ROWS = "[...document.querySelectorAll('#{} .rows .row:not([hidden])')]"
 #: The texts of the cells of all rows of a grid that exist, in their order.
 CELLS = ROWS + ".sort((a, b) => a.ariaRowIndex - b.ariaRowIndex).map(row => [...row.children].map(cell => cell.innerText.trim()))"
-
-
+#: The acts that are offered for what is selected.
+BUTTONS = "[...document.querySelectorAll('#details .actions button')].map(button => button.innerText).join()"
 #: Stands for any text of a cell.
 ANY = "*"
 _IS_LIKE = """found.length === wanted.length && wanted.every((row, at) => row.length === found[at].length

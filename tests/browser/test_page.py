@@ -7,7 +7,7 @@ from typing import Any
 
 from daemon import application, asks, next_allocated, node
 from msgspec import structs
-from pages import ANY, CELLS, LINK, ROWS, shown, some_work
+from pages import ANY, CELLS, LINK, ROWS, World, shown, some_work
 
 from bench.chromium import Page
 from ykactor.client import operate
@@ -21,7 +21,10 @@ def flat(queue: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 async def test_queues_are_those_of_the_rest_api(page: Page, file: Path) -> None:
-    """Each queue with what it uses of what, what is pending, and its priority: at first, after events, and while it is held."""
+    """Each queue with what it uses of what, what is pending, and its priority: at first, after events, and while it is held.
+
+    Amounts are those of events; a page that nobody sees asks for no snapshot.
+    """
     async with shown(page, file) as world:
         await world.shows(
             "queues",
@@ -33,8 +36,13 @@ async def test_queues_are_those_of_the_rest_api(page: Page, file: Path) -> None:
                 ["b", "0 of 2", "", "-", "0", ""],
             ],
         )
+        await page.run("Object.defineProperty(document, 'visibilityState', {value: 'hidden', configurable: true})")
         await some_work(world.rm)
-        await page.until(f"{CELLS.format('queues')}.at(-1)?.at(-1) === '1'")
+        await page.until(f"{CELLS.format('queues')}.at(-1)?.[1] === '2 of 2'")
+        assert (await world.cells("queues"))[-1] == ["b", "2 of 2", "1", "-", "0", ""]
+        await page.run("delete document.visibilityState")
+        await world.rm.request(asks("t4"))
+        await page.until(f"{CELLS.format('queues')}.at(-1)?.at(-1) === '2'")
         cells = await world.cells("queues")
         answered = flat(await world.read("partition/default/queues"))
         for row, queue in zip(cells, answered, strict=True):
@@ -44,39 +52,11 @@ async def test_queues_are_those_of_the_rest_api(page: Page, file: Path) -> None:
             assert row[2] == str(queue.get("pendingResource", {}).get("vcore", 0) // 1000 or "")
             assert row[3] == ("-" if queue["currentPriority"] == -(2**31) else str(queue["currentPriority"]))
             assert row[4].partition(" ")[0] == str(queue.get("runningApps", 0))
-        assert cells[-1] == ["b", "2 of 2", "1", "0", "1", "1"]
+        assert cells[-1] == ["b", "2 of 2", "2", "0", "1", "2"]
         async with operate(world.daemon.url) as operator:
             await operator.request(si.HoldQueue(queue_name="root.test"))
         await page.until(f"{CELLS.format('queues')}.at(-1)?.[0].endsWith('held')")
         assert [row[0].endswith("held") for row in await world.cells("queues")] == [False, False, True, True, True]
-
-
-async def test_events_change_what_is_shown(page: Page, file: Path) -> None:
-    """Amounts are those of events; a page that nobody sees asks for no snapshot."""
-    async with shown(page, file) as world:
-        await page.run("Object.defineProperty(document, 'visibilityState', {value: 'hidden', configurable: true})")
-        await some_work(world.rm)
-        await page.until(f"{CELLS.format('queues')}.at(-1)?.[1] === '2 of 2'")
-        assert (await world.cells("queues"))[-1] == ["b", "2 of 2", "1", "-", "0", ""]
-        await page.run("delete document.visibilityState")
-        await world.rm.request(asks("t4"))
-        await page.until(f"{CELLS.format('queues')}.at(-1)?.[5] === '2'")
-        assert (await world.cells("queues"))[-1] == ["b", "2 of 2", "2", "0", "1", "2"]
-
-
-async def test_why_asks_wait(page: Page, file: Path) -> None:
-    """Asks are folded by reason and place; below a reason each application has its own, in present numbers."""
-    async with shown(page, file, "waiting") as world:
-        await some_work(world.rm)
-        await world.rm.request(application("app-2", "root.test.b"))
-        await world.rm.request(asks("u1", "u2", of="app-2"))
-        await world.shows("waiting", [["▸Maximum of a queue root.test.b · vcore 2 of 2", "3", "2", "3", ANY]])
-        await page.click(ROWS.format("waiting") + "[0]")
-        why = "wants 1, has 0 of 2 vcore in queue root.test.b"
-        (_, first, second) = await world.shows("waiting", [[ANY] * 5, [ANY, "1", "", "1", ANY], [ANY, "2", "", "2", ANY]])
-        assert {first[0], second[0]} == {f"app-1 {why}", f"app-2 {why}"}
-        await page.run("location.hash = '#waiting?reason=LIMIT'")
-        await page.until("document.querySelector('#waiting .empty').innerText === 'No ask that waits is like this.'")
 
 
 async def test_names_are_text(page: Page, file: Path) -> None:
@@ -96,10 +76,27 @@ async def test_names_are_text(page: Page, file: Path) -> None:
         assert await page.run("document.title") == "Events - ykactor"
 
 
+FAILED = si.TaskRecord(application_id="app-1", allocation_key="t1", state="Failed", exit_code=3)
+KILLED = si.TaskRecord(
+    application_id="app-1",
+    allocation_key="t0",
+    state="Failed",
+    exit_code=137,
+    signal="SIGKILL",
+    peak_memory=2**20,
+    start_time=10**9,
+    finished_time=3 * 10**9,
+)
+
+
 async def test_applications_are_found(page: Page, file: Path) -> None:
-    """Search by a part of the name, the queue, the user or the state; the selection is described, also that its queue is held."""
+    """Search by a part of the name, the queue, the user or the state; the selection is described, also that its queue is held.
+
+    AP-152: and how its tasks have ended, as far as its resource manager has said it, the newest first.
+    """
     async with shown(page, file, "applications") as world:
         await some_work(world.rm)
+        await world.rm.request(si.ApplicationRequest(records=[KILLED, FAILED]))
         await world.rm.request(application("other", "root.test.a"))
         await page.until(f"{CELLS.format('applications')}.length === 2")
         await page.run("document.querySelector('#applications input').focus()")
@@ -118,34 +115,22 @@ async def test_applications_are_found(page: Page, file: Path) -> None:
         assert "application app-1" in told
         assert "1 x vcore 1 wait (t3): wants 1, has 0 of 2 vcore in queue root.test.b" in told
         assert "t1 runs on n" in told
+        await page.until("document.getElementById('details').innerText.includes('t1 is Failed, exit code 3, on n')")
+        told = await page.run("document.getElementById('details').innerText")
+        _, after = told[told.index("t1 is Failed") :].split("t0 is Failed, SIGKILL, began ")
+        assert after.partition(" ago, ")[2].startswith("ran 2s, used up to memory 1Mi")
         async with operate(world.daemon.url) as operator:
             await operator.request(si.HoldQueue(queue_name="root.test"))
         await page.until("document.getElementById('details').innerText.includes('Held with queue')")
         assert [row[1] for row in await world.cells("applications")] == ["Running, held"]
 
 
-async def test_an_application_says_how_its_tasks_have_ended(page: Page, file: Path) -> None:
-    """AP-152: as far as its resource manager has said it, the newest first."""
-    record = si.TaskRecord(application_id="app-1", allocation_key="t1", state="Failed", exit_code=3)
-    killed = {"allocation_key": "t0", "exit_code": 137, "signal": "SIGKILL", "peak_memory": 2**20}
-    async with shown(page, file, "applications") as world:
-        await some_work(world.rm)
-        known = structs.replace(record, **killed, start_time=10**9, finished_time=3 * 10**9)
-        await world.rm.request(si.ApplicationRequest(records=[known, record]))
-        await page.until(f"{CELLS.format('applications')}.length === 1")
-        await page.click(ROWS.format("applications") + "[0]")
-        await page.until("document.getElementById('details').innerText.includes('t1 is Failed, exit code 3, on n')")
-        told = await page.run("document.getElementById('details').innerText")
-        _, after = told[told.index("t1 is Failed") :].split("t0 is Failed, SIGKILL, began ")
-        assert after.partition(" ago, ")[2].startswith("ran 2s, used up to memory 1Mi")
-
-
 NODE = "document.getElementById('heat').ariaLabel.split('.')[0]"
 SUMMARY = "document.getElementById('nodes-summary').innerText"
 
 
-async def test_nodes_are_a_map_and_a_list(page: Page, file: Path) -> None:
-    """A cell for each node, which a click shows as the REST API has it; as a list they are in groups by an attribute."""
+async def test_nodes_are_a_map(page: Page, file: Path) -> None:
+    """A cell for each node, which a click shows as the REST API has it, also when there are others."""
     async with shown(page, file, "nodes") as world:
         await some_work(world.rm)
         await page.until(f"{SUMMARY} === '2 nodes, 25 % in use on average, 0 drained'")
@@ -159,17 +144,10 @@ async def test_nodes_are_a_map_and_a_list(page: Page, file: Path) -> None:
         assert f"{used * 25} %: {f'vcore {used}' if used else '0'}" in told
         assert all(task["allocationKey"] in told for task in answered["allocations"] or ())
         await page.run("document.getElementById('heat').focus()")
-        added = node("n0").nodes[0]
-        zones = [structs.replace(added, node_id=f"n1{number}", attributes={"zone": "east"}) for number in (0, 1)]
-        await world.rm.request(si.NodeRequest(nodes=[added, *zones]))
-        await page.until(f"{SUMMARY}.startsWith('5 nodes')")
+        await world.rm.request(node("n0"))
+        await page.until(f"{SUMMARY}.startsWith('3 nodes')")
         await page.press("ArrowLeft", "Enter")
         await page.until("document.getElementById('details').innerText.startsWith('node n1')")
-        await page.run("location.hash = '#nodes?as=list&by=zone&sort=-node'")
-        names = f"{CELLS.format('node-list')}.map(row => row[0]).join()"
-        await page.until(f"{names} === '▾zone=east 2 nodes,n11,n10,▾zone=other 3 nodes,n2,n1,n0'")
-        await page.run("location.hash = '#nodes?as=list&find=zone%3Deast'")
-        await page.until(f"{CELLS.format('node-list')}.map(row => row[0]).join() === 'n10,n11'")
 
 
 async def test_preemptions_say_why(page: Page, file: Path) -> None:
@@ -227,8 +205,10 @@ async def test_a_queue_above_its_max_says_why(page: Page, file: Path) -> None:
 
 async def test_the_overview(page: Page, file: Path) -> None:
     """Totals, curves, the commonest reason with a link to its asks, and what is unhealthy."""
-    async with shown(page, file, "overview") as world:
+    async with shown(page, file) as world:
         await some_work(world.rm)
+        await page.until(f"{CELLS.format('queues')}.at(-1)?.at(-1) === '1'")
+        await page.click(LINK.format("overview"))
         totals = "[...document.querySelectorAll('#totals b')].map(number => number.innerText).join()"
         await page.until(f"{totals} === '25 %,1,1,2'")
         await page.until("document.querySelectorAll('#curves canvas').length === 3")
@@ -239,7 +219,22 @@ async def test_the_overview(page: Page, file: Path) -> None:
         await page.until("document.getElementById('troubles').innerText.includes('Queue root.prod is held.')")
         await page.click("document.querySelector('#reasons a')")
         await page.until("location.hash === '#waiting?reason=QUOTA'")
-        await world.shows("waiting", [["▸Maximum of a queue root.test.b · vcore 2 of 2", "1", "1", "1", ANY]])
+        await waiting_is_told(world)
+
+
+async def waiting_is_told(world: World) -> None:
+    """Asks are folded by reason and place; below a reason each application has its own, in present numbers."""
+    page, folded = world.page, "▸Maximum of a queue root.test.b · vcore 2 of 2"
+    await world.shows("waiting", [[folded, "1", "1", "1", ANY]])
+    await world.rm.request(application("app-2", "root.test.b"))
+    await world.rm.request(asks("u1", "u2", of="app-2"))
+    await world.shows("waiting", [[folded, "3", "2", "3", ANY]])
+    await page.click(ROWS.format("waiting") + "[0]")
+    why = "wants 1, has 0 of 2 vcore in queue root.test.b"
+    (_, first, second) = await world.shows("waiting", [[ANY] * 5, [ANY, "1", "", "1", ANY], [ANY, "2", "", "2", ANY]])
+    assert {first[0], second[0]} == {f"app-1 {why}", f"app-2 {why}"}
+    await page.run("location.hash = '#waiting?reason=LIMIT'")
+    await page.until("document.querySelector('#waiting .empty').innerText === 'No ask that waits is like this.'")
 
 
 async def test_users_and_the_configuration(page: Page, file: Path) -> None:
@@ -253,8 +248,8 @@ async def test_users_and_the_configuration(page: Page, file: Path) -> None:
         await page.until(f"{CELLS.format('configuration')}.length === 2")
 
 
-async def test_rows_are_sorted_by_a_click_on_a_header(page: Page, file: Path) -> None:
-    """Numbers begin with the largest; the order is in the address, and so after the page is loaded again."""
+async def test_rows_are_sorted_and_grouped(page: Page, file: Path) -> None:
+    """A click on a header sorts; the order is in the address, and so after the page is loaded again; nodes are in groups."""
     async with shown(page, file, "applications") as world:
         await some_work(world.rm)
         for number in (10, 9):
@@ -273,3 +268,11 @@ async def test_rows_are_sorted_by_a_click_on_a_header(page: Page, file: Path) ->
         await page.until("document.getElementById('details').innerText.startsWith('application app-9')")
         link = ROWS.format("applications") + "[0].querySelector('a').getAttribute('href')"
         assert await page.run(link) == "#applications?sort=-application&show=application%3Aapp-10"
+        added = node("n0").nodes[0]
+        zones = [structs.replace(added, node_id=f"n1{number}", attributes={"zone": "east"}) for number in (0, 1)]
+        await world.rm.request(si.NodeRequest(nodes=[added, *zones]))
+        await page.run("location.hash = '#nodes?as=list&by=zone&sort=-node'")
+        names = f"{CELLS.format('node-list')}.map(row => row[0]).join()"
+        await page.until(f"{names} === '▾zone=east 2 nodes,n11,n10,▾zone=other 3 nodes,n2,n1,n0'")
+        await page.run("location.hash = '#nodes?as=list&find=zone%3Deast'")
+        await page.until(f"{CELLS.format('node-list')}.map(row => row[0]).join() === 'n10,n11'")

@@ -1,16 +1,12 @@
-"""Acts of an operator on the page, which others are not offered."""
+"""Acts of an operator on the page."""
 
 from pathlib import Path
 
-import pytest
-import trio
-from daemon import application, new_token, node, real_daemon
-from pages import CELLS, ROWS, World, shown, some_work
+from daemon import application
+from pages import BUTTONS, CELLS, ROWS, World, shown, some_work
 
 from bench.chromium import Page
-from ykactor.client import connect
 
-BUTTONS = "[...document.querySelectorAll('#details .actions button')].map(button => button.innerText).join()"
 DIALOG = "document.getElementById('question')"
 
 
@@ -40,25 +36,6 @@ async def is_schedulable(world: World, node_id: str) -> bool:
     return schedulable
 
 
-async def test_a_node_is_drained_and_back(page: Page, file: Path) -> None:
-    """SE-71: at once, since the notice undoes it."""
-    async with shown(page, file, "nodes") as world:
-        await page.until("document.getElementById('nodes-summary').innerText.startsWith('2 nodes')")
-        await page.run("document.getElementById('heat').focus()")
-        await page.until(f"{NAME} === 'Node n1: 0 % in use'")
-        await page.press("ArrowRight")
-        await page.until(f"{NAME} === 'Node n2: 0 % in use'")
-        await page.press("ArrowLeft", "Enter")
-        await page.until(f"{BUTTONS} === 'Drain'")
-        await page.click(BUTTON.format("Drain"))
-        await page.until(f"{BUTTONS} === 'Undrain'")
-        assert not await is_schedulable(world, "n1")
-        assert await page.run("document.getElementById('announcement').innerText") == "n1 is drained: what runs there goes on"
-        await page.click("document.querySelector('#notice button')")
-        await page.until(f"{BUTTONS} === 'Drain'")
-        assert await is_schedulable(world, "n1")
-
-
 RECORDS = """
 const sends = WebSocket.prototype.send;
 window.sent = [];
@@ -67,17 +44,28 @@ WebSocket.prototype.send = function (text) { window.sent.push(JSON.parse(text));
 SNAPSHOTS = "window.sent.filter(message => message.type === 'Subscribe' && message.from === 'snapshot')"
 
 
-async def test_the_next_snapshot_has_what_an_act_has_changed(page: Page, file: Path) -> None:
-    """DU-24: the page asks for a snapshot that has the turn of the act, wherever it reads that."""
-    async with shown(page, file, "nodes"):
+async def test_a_node_is_drained_and_back(page: Page, file: Path) -> None:
+    """SE-71: at once, since the notice undoes it.
+
+    DU-24: the page asks for a snapshot that has the turn of the act, wherever it reads that.
+    """
+    async with shown(page, file, "nodes") as world:
         await page.until("document.getElementById('nodes-summary').innerText.startsWith('2 nodes')")
-        await page.run(f"(() => {{{RECORDS}}})()")
         await page.run("document.getElementById('heat').focus()")
-        await page.press("ArrowRight", "Enter")
+        await page.until(f"{NAME} === 'Node n1: 0 % in use'")
+        await page.press("ArrowRight")
+        await page.until(f"{NAME} === 'Node n2: 0 % in use'")
+        await page.press("ArrowLeft", "Enter")
         await page.until(f"{BUTTONS} === 'Drain'")
+        await page.run(f"(() => {{{RECORDS}}})()")
         await page.click(BUTTON.format("Drain"))
         await page.until(f"{BUTTONS} === 'Undrain'")
+        assert not await is_schedulable(world, "n1")
+        assert await page.run("document.getElementById('announcement').innerText") == "n1 is drained: what runs there goes on"
         await page.until(f"{SNAPSHOTS}.some(message => message.turns.default > 0 && message.term.startsWith('1-'))")
+        await page.click("document.querySelector('#notice button')")
+        await page.until(f"{BUTTONS} === 'Drain'")
+        assert await is_schedulable(world, "n1")
 
 
 async def test_an_application_is_held_moved_and_cancelled(page: Page, file: Path) -> None:
@@ -134,26 +122,3 @@ async def test_a_queue_is_held(page: Page, file: Path) -> None:
         await page.run("document.querySelector('#question option').value = 'root.none'")
         await answer(page, "confirm")
         await page.until(f"{NOTICE}.startsWith('Refused: ') && {NOTICE}.includes('root.none')")
-
-
-@pytest.mark.parametrize(("role", "buttons"), [("reader", ""), ("reader, operator", "Drain")])
-async def test_only_operators_are_offered_acts(page: Page, tmp_path: Path, role: str, buttons: str) -> None:
-    """SE-97: a reader that is no operator sees no button."""
-    access = tmp_path / "access.yaml"
-    rm = "{name: rm, roles: [rm], rmIDs: [rm]}"
-    await trio.Path(access).write_text(f"identities: [{{name: viewer, roles: [{role}]}}, {rm}]")
-    tokens = [new_token(name, access) for name in ("viewer", "rm")]
-    async with real_daemon("--access", access, http="127.0.0.1:0") as daemon:
-        async with connect(daemon.url, rm_id="rm", token=tokens[1]) as manager:
-            await manager.request(node("n1"))
-        await page.open(f"{daemon.http}/#nodes")
-        await page.until("document.activeElement?.id === 'token'")
-        await page.type(tokens[0])
-        await page.press("Enter")
-        await page.until("document.getElementById('nodes-summary').innerText.startsWith('1 nodes,')")
-        await page.click("document.querySelector('#heat canvas')", x=0.01)
-        await page.until("document.getElementById('details').innerText.includes('node n1')")
-        assert await page.run(BUTTONS) == buttons
-        await page.open("about:blank")
-    assert all("401" in error for error in page.errors)
-    page.errors.clear()

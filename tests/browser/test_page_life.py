@@ -6,7 +6,7 @@ from pathlib import Path
 
 import trio
 from daemon import RunningDaemon, application, asks, new_token, next_allocated, node, real_daemon, run_command
-from pages import CELLS, CONFIG, LINK, shown, some_work
+from pages import BUTTONS, CELLS, CONFIG, LINK, ROWS, shown, some_work
 
 from bench.chromium import Page
 from ykactor.client import connect
@@ -77,10 +77,10 @@ async def sign_in(page: Page, token: str) -> None:
 
 async def test_a_token_is_asked_for(page: Page, tmp_path: Path) -> None:
     """SE-98, SE-68: nothing is shown before; a wrong one is refused; after the right one a cookie is enough that no script reads,
-    until the token is revoked or the page logs out.
+    until the token is revoked or the page logs out. Operators are offered acts.
     """
     access = tmp_path / "access.yaml"
-    await trio.Path(access).write_text("identities: [{name: viewer, roles: [reader]}]")
+    await trio.Path(access).write_text("identities: [{name: viewer, roles: [reader, operator]}]")
     secret = new_token("viewer", access)
     async with real_daemon("--access", access, http="127.0.0.1:0") as daemon:
         await page.open(daemon.http)
@@ -92,6 +92,8 @@ async def test_a_token_is_asked_for(page: Page, tmp_path: Path) -> None:
         await page.until(LIVE)
         kept = "[document.cookie, localStorage.length, sessionStorage.length, location.search + location.hash]"
         assert await page.run(kept) == ["", 0, 0, ""]
+        await page.run("location.hash = '#queues?show=queue:root'")
+        await page.until(f"{BUTTONS} === 'Hold'")
         await page.open(f"{daemon.http}/ui/")
         await page.until(f"document.getElementById('status') && {LIVE}")
         await page.click("document.getElementById('logout')")
@@ -107,7 +109,10 @@ async def test_a_token_is_asked_for(page: Page, tmp_path: Path) -> None:
 
 
 async def test_a_limited_reader_sees_its_queues(page: Page, file: Path, tmp_path: Path) -> None:
-    """SE-84: the page shows what the snapshot of such a reader has: no other queue, no node, and why its asks wait."""
+    """SE-84: the page shows what the snapshot of such a reader has: no other queue, no node, and why its asks wait.
+
+    SE-97: a reader that is no operator is offered no act.
+    """
     await trio.Path(file).write_text(CONFIG)
     access = tmp_path / "access.yaml"
     rm = "{name: rm, roles: [rm], rmIDs: [rm], users: [alice], groups: ['*']}"
@@ -130,6 +135,9 @@ async def test_a_limited_reader_sees_its_queues(page: Page, file: Path, tmp_path
         bars = "[...document.querySelectorAll('#queues .fill')].map(fill => fill.style.transform).join()"
         await page.until(f"{bars} === 'scaleX(0.5),scaleX(0),scaleX(1)'")
         assert [row[0] for row in await page.run(CELLS.format("queues"))] == ["▾root.test", "a", "b"]
+        await page.click(ROWS.format("queues") + "[2]")
+        await page.until("document.getElementById('details').innerText.startsWith('queue root.test.b')")
+        assert await page.run(BUTTONS) == ""
         await page.click(LINK.format("waiting"))
         await page.until(f"{CELLS.format('waiting')}[0]?.[0] === '▸Maximum of a queue root.test.b · vcore 2 of 2'")
         await page.click(LINK.format("nodes"))

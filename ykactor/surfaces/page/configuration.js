@@ -21,7 +21,7 @@ export class Configuration {
             host: byId("configuration"),
             label: "The text of the configuration",
             linked: "text",
-            hrefOf: (item) => app.address.href({ find: item.text.trim() }),
+            hrefOf: (item) => (item.text.trim() ? app.address.href({ find: item.text.trim() }) : null),
             onOpen: () => {},
             rowPx: 22,
             columns: [

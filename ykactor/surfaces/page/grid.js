@@ -22,7 +22,7 @@ export class Grid {
      *     columns: `{key, title, fill(cell, item), value(item), kind}`; `kind` is a class of the cells, and a column without
      *         `value` does not sort.
      *     linked: the key of the column whose cells are links.
-     *     hrefOf: the address of an item.
+     *     hrefOf: the address of an item; null for an item without a link.
      *     onOpen: called with the item that was chosen, by click or Enter.
      *     tree: for a tree, `isOpen(item)` (null: nothing is below it) and `fold(item, open)`. Items have a `level` then.
      *     rowPx: the height of a row, which the style sheet has too.
