@@ -281,6 +281,18 @@ def test_an_ended_job_that_is_requeued_comes_back(world):
     assert again.run("job-1.1.r1").ended == ["job-1"]
 
 
+def test_the_news_of_a_failure_before_a_job_was_requeued_ends_nothing(world):
+    """The daemon was told of it by this program, and tells it back late; what an operator does afterwards holds."""
+    job, _ = world.submit(last=1)
+    tasks = [Task("job-1", 0, State.COMPLETED), Task("job-1", 1, State.FAILED, reason="exit code 3")]
+    again = World()
+    again.jobs.requeue(job, tasks, [1], "requeued by me")
+    again.take()
+    for message, expected in (("task 1: exit code 3", {}), ("Terminated", {"job-1.1": State.CANCELLED})):
+        again.jobs.on_message(si.ApplicationResponse(updated=[si.UpdatedApplication("job-1", "Failed", 0, message)]))
+        assert {name: state for name, (state, _) in changed(again.take()).items()} == expected
+
+
 def test_what_cannot_be_requeued_is_refused(world):
     """A task that has not begun, or has had too many attempts, and a gang; then nothing changes."""
     job, effects = world.submit(last=1)

@@ -34,6 +34,7 @@ class Work(Struct):
         placed: the keys of tasks that have their place and wait for the rest of the gang.
         is_ending: whether the gang has lost a task, and the others end.
         why: why all of them end; "" while they do not.
+        echo: why the job had ended before it was requeued, as the daemon was told; this may still be on its way back.
     """
 
     job: Job
@@ -48,6 +49,7 @@ class Work(Struct):
     placed: set[str] = field(default_factory=set)
     is_ending: bool = False
     why: str = ""
+    echo: str = ""
 
     @property
     def gathers(self) -> bool:

@@ -138,6 +138,8 @@ def _failed(book: Book, job: str, message: str) -> None:
     if message == _GANG_TIMEOUT:
         _end_pending(book, job, State.FAILED, "there was no room for the whole gang in time")
         return
+    if job in book.works and message and message == book.works[job].echo:
+        return
     why = _WHY_FAILED.get(message, f"its application has failed: {message}")
     if job in book.works:
         book.works[job].why = why

@@ -180,8 +180,10 @@ class Jobs:
         wanted = [now[index] for index in indexes]
         self._check_requeue(job, wanted)
         if work is None:
+            echo = requests.concluded(job, tasks).remove[0].message
             job = self._in_types(structs.replace(job, is_held=False, begin_ns=0, after=[]))
             work = self._book.add(job, now.values())
+            work.echo = echo
             self._book.effects.jobs.append(job)
         for task in wanted:
             if task.state is State.RUNNING:
