@@ -288,7 +288,7 @@ def test_the_news_of_a_failure_before_a_job_was_requeued_ends_nothing(world):
     again = World()
     again.jobs.requeue(job, tasks, [1], "requeued by me")
     again.take()
-    for message, expected in (("task 1: exit code 3", {}), ("Terminated", {"job-1.1": State.CANCELLED})):
+    for message, expected in (("task 1: exit code 3", {}), ("failApplication", {}), ("Terminated", {"job-1.1": State.CANCELLED})):
         again.jobs.on_message(si.ApplicationResponse(updated=[si.UpdatedApplication("job-1", "Failed", 0, message)]))
         assert {name: state for name, (state, _) in changed(again.take()).items()} == expected
 

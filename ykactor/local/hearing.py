@@ -13,6 +13,8 @@ _ADVICE: dict[str, str] = {
     si.RejectionCode.SORT_POLICY: f"; a gang needs a queue with the application.sort.policy {WITH_GANGS} (AP-18)"
 }
 _FAILED_STATES = ("Failing", "Failed")
+#: The reason of the move from Failing to Failed: the move to Failing had its own.
+_FAILED_AT_LAST = "failApplication"
 _GANG_TIMEOUT = "ResourceReservationTimeout"
 #: Why an application of this machine fails, in words (AP-95).
 _WHY_FAILED = {"Terminated": "cancelled by an operator", "PartitionRemoved": "its partition was removed from the queue file"}
@@ -138,7 +140,7 @@ def _failed(book: Book, job: str, message: str) -> None:
     if message == _GANG_TIMEOUT:
         _end_pending(book, job, State.FAILED, "there was no room for the whole gang in time")
         return
-    if job in book.works and message and message == book.works[job].echo:
+    if job in book.works and (echo := book.works[job].echo) and message in (echo, _FAILED_AT_LAST):
         return
     why = _WHY_FAILED.get(message, f"its application has failed: {message}")
     if job in book.works:
