@@ -186,4 +186,4 @@ async def test_a_split_network(tmp_path: Path, seed: int) -> None:
             assert there.names == told
             assert all(knows(ours, name) for name in told)
             nursery.cancel_scope.cancel()
-            assert daemon.logged("journal_stalled")
+            await daemon.wait_logged("journal_stalled")
