@@ -168,7 +168,7 @@ async def test_one_without_a_way_back_is_refused(autojump_clock: trio.testing.Mo
 async def test_partitions_that_refuse_are_asked_again(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Until they do not; meanwhile health has the reason, and a confirmation is too late."""
+    """The window outlasts writes that fail; meanwhile health has the reason, and a confirmation is too late."""
     async with new_daemon(MemoryStore()) as daemon:
         await apply(daemon, NEW, WINDOW_S)
         with monkeypatch.context() as patched:

@@ -84,7 +84,7 @@ def test_it_runs_without_the_directory(directory: Path, tmp_path: Path) -> None:
 
 
 def test_exact(directory: Path) -> None:
-    """It is run again by replay, also in part, and not by simulate; a fact that was changed is found."""
+    """Replay runs an exact recording again, also in part, and simulate does not; a changed fact is found."""
     target = recorded(directory, "--exact", "--from", "1970-01-01T00:00:05")
     result = ykactor("replay", target)
     assert result.exit_code == 0
@@ -183,7 +183,7 @@ def test_only_simulate_and_replay_read_recordings(directory: Path) -> None:
 
 
 def test_windows_beyond_the_history(directory: Path) -> None:
-    """What is kept is named; a later end is cut, and told."""
+    """The message names the time that is kept; a later end is cut, and the message says so."""
     kept = "what is kept goes from 1970-01-01T00:00:00.000Z to 1970-01-01T00:00:09.000Z"
     target = directory.parent / "x.jsonl"
     late = ykactor("record", directory, "--from", "1970-01-02", "-o", target)

@@ -1,4 +1,4 @@
-"""What an anonymised recording keeps of tags, attributes, resource types and texts (DU-26)."""
+"""The parts that an anonymised recording keeps of tags, attributes, resource types and texts (DU-26)."""
 
 from msgspec import Raw, structs
 from world import answer, app, ask, load, node, queue, release, tree
@@ -80,7 +80,7 @@ def test_tags_on_which_decisions_depend() -> None:
 
 
 def test_resource_types_keep_their_order() -> None:
-    """Those with a meaning of their own keep their names, and others stay before, between or behind them."""
+    """Names with a meaning of their own stay, and others stay before, between or behind them."""
     types = ["gpu", "memory", "fpga", "pods", "vcore", "zinc"]
     (found,), names = renamed(UpdateNode(NodeID("n1"), node("n1").action, dict.fromkeys(types, 1)))  # type: ignore[union-attr]
     assert names.types == {"fpga": "a1", "gpu": "a2", "pods": "n3", "zinc": "w4"}

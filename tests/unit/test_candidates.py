@@ -49,7 +49,7 @@ def situation(
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, name: str) -> list[object]:
-    """What a function of ``candidates`` returns from now on."""
+    """The results of a function of ``candidates`` from now on."""
     calls: list[object] = []
     function: Callable[..., Any] = getattr(candidates, name)
 
@@ -62,7 +62,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, name: str) -> list[object]:
 
 
 def test_many_tasks_of_a_node_are_bisected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a node with many tasks the largest are taken, as few as suffice; how many is bisected, as more free more."""
+    """The largest tasks of a node are taken, as few as suffice; their number is bisected, because more tasks free more."""
     node = si.NodeInfo("n", "CREATE", {}, {"vcore": 150_000, "gpu": 150})
     found = situation([node], [{"vcore": 1000}] * 150 + [{"gpu": 1}] * 150, {"vcore": 50_000, "gpu": 50})
     calls = counted(monkeypatch, "_suffices")

@@ -212,7 +212,7 @@ def test_ranges_that_overlap_are_not_distinguishable() -> None:
 
 
 def test_applications_are_paired_by_id() -> None:
-    """How many wait longer and less long, those of one run only, and the ten that lose and gain most."""
+    """The numbers that wait longer and less long, those of one run only, and the ten that lose and gain most."""
     base = {f"app-{number}": 10.0 for number in range(30)} | {"gone": 1.0}
     other = {f"app-{number}": 10.0 + number - 10 for number in range(30)} | {"new": 1.0, "newer": 1.0}
     found = paired(base, other)

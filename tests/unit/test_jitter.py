@@ -22,7 +22,7 @@ def scenario(*messages: TimedRequest, until: float = 100) -> Scenario:
 
 
 def entries(found: Scenario) -> dict[str, list[str]]:
-    """What happens to each application, in order; of none under ""."""
+    """The events of each application, in order; those of none under ""."""
     said: dict[str, list[str]] = {}
     for message in found.messages:
         request = message.request
@@ -96,7 +96,7 @@ def test_what_is_of_no_application_stays() -> None:
 
 
 def test_nothing_moves_beyond_the_end() -> None:
-    """What came before the end still does; what came after it stays behind it."""
+    """A message before the end stays before it, and one after it stays behind it."""
     new = si.ApplicationRequest(new=[si.AddApplicationRequest("a", "root.a", ugi=si.UserGroupInformation("u"))])
     late = si.AllocationRequest(allocations=[ask("a1", "a")])
     found = jittered(scenario(TimedRequest(9.9999, new), TimedRequest(12, late), until=10), 3)

@@ -1,4 +1,4 @@
-"""What the options of ``ykactor run`` mean, and the tables of ``ykactor jobs``."""
+"""The options of ``ykactor run``, and the tables of ``ykactor jobs``."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -92,7 +92,7 @@ def shaped(**options):
 
 
 def test_rows_are_sorted_and_have_the_columns_that_are_named():
-    """What is not known is last in both directions; names are in the same order."""
+    """Unknown values are last in both directions; names are in the same order."""
     assert shaped(sort="ran")[0] == [
         "TASK     STATE      RAN     EXIT",
         "job-1.2  Failed   5.00s        3",
