@@ -256,7 +256,7 @@ class Campaign:
         """The leader's identity; waits until there is a leader."""
         for _ in range(600):
             try:
-                found: str = self.server.store.get(*_LEASE)["spec"]["holderIdentity"]
+                found: str = self.server.store.get(*_LEASE)["spec"]["holderIdentity"].partition("_")[0]
             except Refused:  # none yet, or the server has only just started
                 found = ""
             if found not in ("", other_than):

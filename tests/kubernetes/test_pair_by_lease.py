@@ -15,12 +15,12 @@ class Lease(NamedTuple):
 
     kubeconfig: Path
 
-    def settings(self, machine: str) -> dict[str, str]:
-        return {"LOCK": f"ykactor kubernetes lease ykactor-daemon --kubeconfig {self.kubeconfig} --identity {machine}"}
+    def settings(self, _: str) -> dict[str, str]:
+        return {"LOCK": f"ykactor kubernetes lease ykactor-daemon --kubeconfig {self.kubeconfig} --identity pair"}
 
 
 async def test_a_lease_of_kubernetes_is_a_lock(tmp_path: Path) -> None:
-    """The other machine takes over at once when the leader gives its Lease up, and when it has run out."""
+    """The other machine, which has the same name here, takes over when the Lease is given up, and when it has run out."""
     async with api_server(tmp_path) as (_, config), site_of(tmp_path, Lease(config)) as site:
         site.one.is_off = True
         await site.one.stop()

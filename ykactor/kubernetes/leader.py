@@ -1,4 +1,8 @@
-"""One of several replicas leads: the holder of a Lease, with a number that is higher for each takeover."""
+"""One of several replicas leads: the holder of a Lease, with a number that is higher for each takeover.
+
+A holder is one process, not a name. One that is started again under the same name waits until the Lease has run out, as any other
+one does, because requests of the holder may still have their effect.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ EPOCH = "ykactor.io/epoch"
 
 
 class LeaseName(Struct, frozen=True):
-    """The Lease, and who wants it."""
+    """The Lease, and who wants it: several processes may have the same ``identity``, which people read."""
 
     namespace: str
     name: str
@@ -68,7 +72,7 @@ class Leader:
     """Takes and renews the Lease.
 
     Args:
-        process: says when it begins and ends to lead.
+        process: says when it begins and ends to lead; its random numbers tell the holder from others of the same identity.
         outages: are told when the Lease cannot be had.
 
     Attributes:
@@ -78,6 +82,7 @@ class Leader:
     def __init__(self, api: Api, name: LeaseName, process: Process, outages: Outages) -> None:
         self._api = api
         self._name = name
+        self._holder = f"{name.identity}_{process.rng.getrandbits(64):016x}"
         self._process = process
         self._outages = outages
         self._what = f"the Lease {name.name}"
@@ -144,7 +149,7 @@ class Leader:
 
     def _has_run_out(self, lease: Lease, now_s: float) -> bool:
         spec = lease.spec
-        if not spec.holder_identity or spec.holder_identity == self._name.identity:
+        if not spec.holder_identity or spec.holder_identity == self._holder:  # a request without an answer has taken it
             return True
         seen = spec.holder_identity, spec.renew_time or ""
         if seen != self._seen:
@@ -179,14 +184,14 @@ class Leader:
         return True
 
     def _is_of_another(self, lease: Lease, held: _Held) -> bool:
-        """True if another process has taken the Lease, maybe one that has the same name by mistake."""
-        return lease.spec.holder_identity not in (self._name.identity, "", None) or _epoch_of(lease) > held.epoch
+        """True if another process has taken the Lease, and may have given it up since."""
+        return lease.spec.holder_identity not in (self._holder, "", None) or _epoch_of(lease) > held.epoch
 
     async def _release(self, held: _Held) -> None:
         try:
             lease = await self._read()
-            if lease is not None and lease.spec.holder_identity == self._name.identity and not self._is_of_another(lease, held):
-                await self._write(held, lease, identity="")
+            if lease is not None and lease.spec.holder_identity == self._holder and not self._is_of_another(lease, held):
+                await self._write(held, lease, holder="")
         except ApiError:
             pass  # it runs out
 
@@ -198,9 +203,9 @@ class Leader:
                 return None
             raise
 
-    async def _write(self, held: _Held, lease: Lease | None, identity: str | None = None) -> bool:
+    async def _write(self, held: _Held, lease: Lease | None, holder: str | None = None) -> bool:
         """Write the Lease over what was read; False if it has changed meanwhile."""
-        body = self._body(held, lease, self._name.identity if identity is None else identity)
+        body = self._body(held, lease, self._holder if holder is None else holder)
         try:
             if lease is None:
                 await self._api.request("POST", self._name.path, body)
@@ -212,15 +217,15 @@ class Leader:
             raise
         return True
 
-    def _body(self, held: _Held, lease: Lease | None, identity: str) -> dict[str, Any]:
-        is_other = lease is None or lease.spec.holder_identity != identity
-        transitions = (lease.spec.lease_transitions or 0 if lease is not None else 0) + (1 if is_other and identity else 0)
+    def _body(self, held: _Held, lease: Lease | None, holder: str) -> dict[str, Any]:
+        is_other = lease is None or lease.spec.holder_identity != holder
+        transitions = (lease.spec.lease_transitions or 0 if lease is not None else 0) + (1 if is_other and holder else 0)
         annotations = {EPOCH: str(held.epoch)}
         meta: dict[str, Any] = {"name": self._name.name, "namespace": self._name.namespace, "annotations": annotations}
         if lease is not None:
             meta["resourceVersion"] = lease.metadata.resource_version
         spec = {
-            "holderIdentity": identity,
+            "holderIdentity": holder,
             "leaseDurationSeconds": DURATION_S,
             "acquireTime": micro(held.acquired),
             "renewTime": micro(self._process.now()),

@@ -19,7 +19,7 @@ class Process(Struct, frozen=True):
     now: the time for what other machines read; they never compare it with their own clocks.
     say: called with sentences about its course.
     warn: called with sentences that an operator may have to act on.
-    rng: for pauses.
+    rng: for pauses, and to be told from others with the same name.
     """
 
     identity: str

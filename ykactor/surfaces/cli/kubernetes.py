@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 import click
 import trio
@@ -207,12 +206,7 @@ def _object_name(text: str) -> str:
 @command.command()
 @click.argument("name", type=Parsed("name", _object_name))
 @_api_server_options
-@click.option(
-    "--identity",
-    default=lambda: f"{socket.gethostname()}_{uuid4()}",
-    metavar="NAME",
-    help="Of this process in the Lease, and of no other one.  [default: the name of this host and a random number]",
-)
+@_identity_option
 @log_level_option()
 def lease(name: str, api_server: ApiServer, identity: str, log_level: str) -> None:
     """Wait for the Lease NAME, print a line when this process holds it, and end with exit code 75 when it has lost it.
