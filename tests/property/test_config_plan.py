@@ -126,6 +126,39 @@ def test_a_queue_above_its_new_quota_is_told() -> None:
     assert planned(QUEUES.replace("{vcore: 8}", "{vcore: 4}")).above_max == []
 
 
+LIMITED = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        limits: [{limit: running, users: [bob], maxapplications: 1}]
+        queues:
+          - {name: a, limits: [{limit: cores, users: ["*"], maxresources: {vcore: 2}}]}
+          - {name: old, maxapplications: 1}
+          - {name: p, maxapplications: 1, queues: [{name: below, maxapplications: 1}]}
+"""
+
+
+def test_users_groups_and_slots_above_their_new_limits_are_told() -> None:
+    """The plan names the user or group, the queue, usage or running applications, and the limit; nothing is preempted for it."""
+    found = planned(LIMITED)
+    assert [(each.queue_name, each.whose, each.resource, each.used, each.max) for each in found.above_max] == [
+        ("root", "user bob", "", 2, 1), ("root.a", "user bob", "vcore", 3000, 2000),
+    ]  # fmt: skip
+    assert {each.cause for each in found.above_max} == {None}
+    assert found.preempted == 0
+    within = LIMITED.replace("{vcore: 2}", "{vcore: 3}").replace("[bob], maxapplications: 1", "[bob], maxapplications: 2")
+    assert planned(within).above_max == []
+
+
+def test_a_queue_with_more_running_applications_than_its_new_maxapplications_is_told() -> None:
+    """Applications that run go on."""
+    bases = played(three_starts(SLOTS.replace("maxapplications: 1", "maxapplications: 3")))
+    (found,) = plan(lambda: made(bases), SLOTS, 10**11, 60, reserves=True).above_max
+    assert (found.queue_name, found.whose, found.resource, found.used, found.max) == ("root.a", "", "", 3, 1)
+
+
 def test_a_quota_above_holds_below() -> None:
     """The smallest on the way to root is in force; an ask that wants more can never run."""
     found = planned(QUEUES.replace("{vcore: 8}", "{vcore: 4}"))
@@ -190,7 +223,7 @@ partitions: [{name: default, queues: [{name: root, submitacl: "*", queues: [{nam
 """
 
 
-def three_starts() -> Scenario:
+def three_starts(text: str = SLOTS) -> Scenario:
     """One application runs in a queue of one slot, two wait for it."""
     node = si.NodeInfo("n1", "CREATE", schedulable_resource={"vcore": 5000})
     new = [si.AddApplicationRequest(name, "root.a", ugi=si.UserGroupInformation("bob")) for name in "xyz"]
@@ -198,7 +231,7 @@ def three_starts() -> Scenario:
     messages: list[si.WorkRequest] = [
         si.NodeRequest(nodes=[node]), si.ApplicationRequest(new=new), si.AllocationRequest(allocations=asks)
     ]  # fmt: skip
-    return Scenario("w", SLOTS, 100, messages=[TimedRequest(second, each) for second, each in enumerate(messages)])
+    return Scenario("w", text, 100, messages=[TimedRequest(second, each) for second, each in enumerate(messages)])
 
 
 def test_asks_that_are_alike_share_their_causes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from ykactor.core.config.access import UserGroups, may_submit
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.inspection.accounting import sums
 from ykactor.core.messages.kinds import AboveMaxCause, TerminationType
+from ykactor.core.quota.headroom import Place
 from ykactor.core.state.above_max import above_max
 from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.core.values.parts import finished
@@ -57,20 +58,24 @@ class Effective(Struct, frozen=True, rename="camel"):
     by: str
 
 
-class AboveQuota(Struct, frozen=True, rename="camel"):
-    """A queue that uses more than its ``max`` when nothing more can be decided, and without the configuration does not so much.
+class AboveLimit(Struct, frozen=True, rename="camel"):
+    """More in use than a limit allows, when nothing more can be decided; without the configuration not, or not so much.
 
     Attributes:
-        used, max: base units of one type.
-        cause, reason: why it stays above it, and whether quota preemption takes something.
+        whose: ``user NAME`` or ``group NAME``; "" is the queue itself.
+        resource: "" is ``maxapplications``.
+        used, max: base units of the type, or running applications.
+        cause: why the queue stays above its ``max`` (PE-98); None of other limits, for which nothing is preempted.
+        reason: the same as a sentence, and whether quota preemption takes something.
     """
 
     partition_name: str
     queue_name: str
+    whose: str
     resource: str
     used: int
     max: int
-    cause: AboveMaxCause
+    cause: AboveMaxCause | None
     reason: str
 
 
@@ -120,7 +125,7 @@ class ConfigPlan(Struct, frozen=True, rename="camel"):
     changes: list[str]
     refused: list[str]
     effective: list[Effective]
-    above_max: list[AboveQuota]
+    above_max: list[AboveLimit]
     at_once: list[Difference]
     later: list[Difference]
     preempted: int
@@ -134,6 +139,10 @@ class ConfigPlan(Struct, frozen=True, rename="camel"):
 _REJECTED = ("Rejected", "Failed")
 #: Partition, queue, ``max`` or ``guaranteed``, and type.
 _Limit = tuple[PartitionName, QueuePath, str, str]
+#: Partition, queue, ``AboveLimit.whose``, and type.
+_Use = tuple[str, str, str, str]
+_LIMITS_TAKE_NOTHING = "nothing is taken for a limit of a user or group"
+_APPLICATIONS_GO_ON = "applications that run go on"
 #: Partition, user with groups, and queue of an application.
 _Owner = tuple[PartitionName, UserGroups, QueuePath]
 
@@ -145,7 +154,7 @@ class _Look(Watcher):
         statuses, end: of all tasks and applications, at rest and at the end.
         never: the asks that can never run, with the reasons.
         limits: what holds for each queue, with the queue that decides.
-        above_max: the queues that use more than their own ``max``, at rest.
+        above_max: what is above its limit, at rest.
         users: the number of applications by who has them, and in which queue.
         allowed: those of ``users`` who may submit there.
         partitions: their names.
@@ -159,7 +168,7 @@ class _Look(Watcher):
         self.end: Statuses = {}
         self.never: dict[Subject, str] = {}
         self.limits: dict[_Limit, tuple[int, QueuePath]] = {}
-        self.above_max: dict[_Limit, AboveQuota] = {}
+        self.above_max: dict[_Use, AboveLimit] = {}
         self.users: Counter[_Owner] = Counter()
         self.allowed: set[_Owner] = set()
         self.partitions: set[PartitionName] = set()
@@ -175,7 +184,9 @@ class _Look(Watcher):
         for name, partition in run.partitions.items():
             self.never |= {subject: cause.text for subject, cause, ask in waiting(name, partition) if is_for_ever(cause, ask)}
             _look_at_queues(self, name, partition)
-            self.above_max |= _above_in(name, partition)
+            self.above_max |= {
+                (each.partition_name, each.queue_name, each.whose, each.resource): each for each in _above(name, partition)
+            }
             _look_at_users(self, name, partition)
 
 
@@ -233,15 +244,26 @@ def _look_at_queues(look: _Look, name: PartitionName, partition: DirectPartition
                         look.limits[key] = amount, above
 
 
-def _above_in(name: PartitionName, partition: DirectPartition) -> Iterator[tuple[_Limit, AboveQuota]]:
-    """The types of which queues use more than their ``max``."""
+def _above(name: PartitionName, partition: DirectPartition) -> Iterator[AboveLimit]:
+    """The queues, users and groups that use more than they may, of each type and of running applications."""
     state = partition.scheduler.state
     for path, queue in state.tree.nodes.items():
         if (found := above_max(state, queue)) is not None:
             for resource in found.amounts:
                 used, most = queue.allocated[resource], (queue.config.max or {})[resource]
-                above = AboveQuota(name, path, resource, used, most, found.cause, found.why)
-                yield (name, path, "max", resource), above
+                yield AboveLimit(name, path, "", resource, used, most, found.cause, found.why)
+        yield from _above_slots(name, queue, path, "")
+    for (path, whose), tracker in state.trackers.in_use.items():
+        for resource, most in (tracker.max or {}).items():
+            if (used := tracker.allocated.get(resource, 0)) > most:
+                yield AboveLimit(name, path, str(whose), resource, used, most, None, _LIMITS_TAKE_NOTHING)
+        yield from _above_slots(name, tracker, path, str(whose))
+
+
+def _above_slots(name: PartitionName, place: Place, path: QueuePath, whose: str) -> Iterator[AboveLimit]:
+    used, most = place.slots_used(), place.max_applications
+    if 0 < most < used:
+        yield AboveLimit(name, path, whose, "", used, most, None, _APPLICATIONS_GO_ON)
 
 
 def _look_at_users(look: _Look, name: PartitionName, partition: DirectPartition) -> None:
@@ -287,7 +309,7 @@ def _effective(before: _Look, after: _Look) -> Iterator[Effective]:
             yield Effective(*key, amounts[0], amounts[1], by)
 
 
-def _above_max(before: _Look, after: _Look) -> Iterator[AboveQuota]:
+def _above_max(before: _Look, after: _Look) -> Iterator[AboveLimit]:
     for key, found in sorted(after.above_max.items()):
         known = before.above_max.get(key)
         if known is None or found.used - found.max > known.used - known.max:

@@ -23,7 +23,7 @@ from ykactor.core.values.quantities import parse_duration, quantity_text
 from ykactor.core.values.times import S_NS
 from ykactor.core.values.words import plural, some
 from ykactor.sim.direct import DirectPartition
-from ykactor.sim.plan import AboveQuota, ConfigPlan, Drains, Effective, Never, NoAccess, fails_on, is_reason_only, plan
+from ykactor.sim.plan import AboveLimit, ConfigPlan, Drains, Effective, Never, NoAccess, fails_on, is_reason_only, plan
 from ykactor.sim.what_if import Difference, Fork, in_partition
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.acts import Act, ask_for
@@ -210,12 +210,16 @@ def _effective(each: Effective) -> str:
     return in_partition(each.partition_name, f"queue {each.queue_name}: {each.limit} {each.resource} {before} -> {after}{by}")
 
 
-def _above_max(each: AboveQuota) -> str:
-    """``queue root.batch: 24 vcore in use, max 16: quota preemption is off; nothing starts there until enough has ended``."""
+def _above_max(each: AboveLimit) -> str:
+    """``queue root.batch: 24 vcore in use, max 16: quota preemption is off; nothing new starts there until enough has ended``."""
+    whose = f"{each.whose} in " if each.whose else ""
+    where = in_partition(each.partition_name, f"{whose}queue {each.queue_name}: ")
+    if not each.resource:
+        used = f"{plural(each.used, 'running application')}, maxapplications {each.max}"
+        return f"{where}{used}: {each.reason}; no other one starts until enough have ended"
     used, most = (quantity_text(each.resource, amount) for amount in (each.used, each.max))
     meanwhile = "" if each.cause is AboveMaxCause.WAITS else "; nothing new starts there until enough has ended"
-    sentence = f"queue {each.queue_name}: {used} {each.resource} in use, max {most}: {each.reason}{meanwhile}"
-    return in_partition(each.partition_name, sentence)
+    return f"{where}{used} {each.resource} in use, max {most}: {each.reason}{meanwhile}"
 
 
 def _part(title: str, lines: Sequence[str], last: str = "") -> Iterator[str]:
