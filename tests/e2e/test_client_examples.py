@@ -37,7 +37,8 @@ async def test_each_program_does_what_it_says(flavour, monkeypatch, capsys):
             assert await output("drain_node") == ["n1 is drained"]
 
 
-def test_the_readme_names_each_program():
+def test_the_handbook_names_each_program():
     programs = {path.name for path in EXAMPLES.glob("*.py")}
     assert len(programs) == 9
-    assert all(f"(config/examples/{name})" in (ROOT / "README.md").read_text() for name in programs)
+    chapter = (ROOT / "ykactor" / "handbook" / "protocol.md").read_text()
+    assert all(f"/config/examples/{name})" in chapter for name in programs)

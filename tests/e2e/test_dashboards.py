@@ -15,8 +15,9 @@ from test_rest import ask, populated
 
 from ykactor.client import follow
 
-README = Path(__file__).parents[2] / "README.md"
-CONFIG = README.parent / "config"
+ROOT = Path(__file__).parents[2]
+CHAPTER = ROOT / "ykactor" / "handbook" / "rest.md"
+CONFIG = ROOT / "config"
 DASHBOARDS = sorted((CONFIG / "grafana").glob("*.json"))
 SCRAPE, ALERTS = CONFIG / "prometheus" / "scrape.yaml", CONFIG / "prometheus" / "alerts.yaml"
 
@@ -129,7 +130,7 @@ def test_alerts_say_what_is_wrong() -> None:
 
 
 def test_the_scrape_configuration_reads_the_default_address() -> None:
-    """And the alert rules beside it, whose queries, their head and README name this job."""
+    """And the alert rules beside it, whose queries, their head and the handbook name this job."""
     read = yaml.safe_load(SCRAPE.read_text())
     (job,) = read["scrape_configs"]
     assert (job["job_name"], job["metrics_path"]) == ("ykactor", "/ws/v1/metrics")
@@ -140,7 +141,7 @@ def test_the_scrape_configuration_reads_the_default_address() -> None:
     needing = {rule["alert"] for rule in alert_rules() if 'job="' in rule["expr"]}
     head = ALERTS.read_text().partition("groups:")[0]
     assert set(re.findall(r"Ykactor\w+", head)) == needing
-    (pasted,) = re.findall(r"```yaml\n(scrape_configs:.*?)```", README.read_text(), re.DOTALL)
+    (pasted,) = re.findall(r"```yaml\n(scrape_configs:.*?)```", CHAPTER.read_text(), re.DOTALL)
     assert yaml.safe_load(pasted)["scrape_configs"] == [{key: job[key] for key in ("job_name", "metrics_path", "static_configs")}]
 
 

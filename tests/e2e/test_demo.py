@@ -26,7 +26,7 @@ from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.demo import COLUMNS, command_lines
 from ykactor.wire.si import messages as si
 
-README = Path(__file__).parents[2] / "README.md"
+CHAPTER = Path(__file__).parents[2] / "ykactor" / "handbook" / "first-hour.md"
 #: The tour with tasks that end when the test says so, and a short wait before preemption.
 PROGRAM = """
 from ykactor.surfaces.cli import demo
@@ -88,17 +88,17 @@ async def test_the_tour(tmp_path: Path) -> None:
     assert re.search(r" Its page is\shttp://127\.0\.0\.1:\d+/\.\s", tour.printed)
     assert re.search(r"^  export YKACTOR_LOCAL_DIR=\S+/local YKACTOR_URL=ws://127\.0\.0\.1:\d+$", tour.printed, re.MULTILINE)
     assert re.search(r"^job-\d\.\d +Pending +1 .* attempt 1: ", tour.printed, re.MULTILINE)
-    readme = README.read_text().partition("## A first session\n")[2].partition("\n## ")[0]
-    tables, shown = columns(tour.printed), columns(readme)
+    session = CHAPTER.read_text().partition("## A first session\n")[2].partition("\n## ")[0]
+    tables, shown = columns(tour.printed), columns(session)
     assert len(tables) == 6
     assert [table for table in tables if table not in shown] == []
     scenes = re.findall(r"^\d/6  .*$", tour.printed, re.MULTILINE)
     assert len(scenes) == 6
-    assert [scene for scene in scenes if scene not in readme] == []
+    assert [scene for scene in scenes if scene not in session] == []
     assert [
         line for line in tour.printed.splitlines() if len(line) > 100 and str(tmp_path) not in line and "audited" not in line
     ] == []
-    assert [line for line in readme.splitlines() if len(line) > 100] == []
+    assert [line for line in session.splitlines() if len(line) > 100] == []
     assert re.search(r"^\d\d:\d\d:\d\d warning +audited .*job-99", tour.printed, re.MULTILINE)  # a line for people, not JSON
     assert "\n{" not in tour.printed
     assert "Error" not in tour.printed

@@ -1,4 +1,4 @@
-"""The exit codes: one table in the README, the same for every command."""
+"""The exit codes: one table in the handbook, the same for every command."""
 
 import errno
 import json
@@ -97,9 +97,9 @@ def run_here(capsys, logging_restored):
     return run
 
 
-def test_the_readme_has_the_table():
-    """The codes of the README are those of the module."""
-    section = (ROOT / "README.md").read_text().partition("## Exit codes\n")[2].partition("\n## ")[0]
+def test_the_handbook_has_the_table():
+    """The codes of the handbook are those of the module."""
+    section = (ROOT / "ykactor" / "handbook" / "commands.md").read_text().partition("## Exit codes\n")[2].partition("\n## ")[0]
     listed = [int(code) for code in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)]
     assert listed == sorted(value for name, value in vars(exit_codes).items() if name.isupper())
 

@@ -135,7 +135,7 @@ def test_what_is_compiled_inherits_only_from_what_is_compiled(module: str) -> No
 
 @pytest.mark.skipif(importlib.util.find_spec("hatchling") is None, reason="needs hatchling")
 def test_a_wheel_works_without_the_source_tree(tmp_path: Path) -> None:
-    """A wheel has the licences in its metadata, and the page; its package alone writes the same samples."""
+    """A wheel has the licences in its metadata, the page and the handbook; its package alone writes the same samples."""
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path], cwd=ROOT, check=True)
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
@@ -146,6 +146,9 @@ def test_a_wheel_works_without_the_source_tree(tmp_path: Path) -> None:
     for licence in ("LICENSE", "ykactor/surfaces/page/uplot/LICENSE"):
         assert (information / "licenses" / licence).read_bytes() == (ROOT / licence).read_bytes()
     assert files_below(tmp_path / "installed" / "ykactor" / "surfaces" / "page") == files_below(DIRECTORY)
+    handbook = files_below(ROOT / "ykactor" / "handbook")
+    assert files_below(tmp_path / "installed" / "ykactor" / "handbook") == handbook
+    assert "README.md" in handbook
     subprocess.run(
         [sys.executable, "-m", "ykactor", "samples", tmp_path / "samples"],
         cwd=tmp_path,

@@ -23,8 +23,9 @@ from trio_websocket import wrap_client_stream
 from ykactor.client import tls_context
 
 NAME = "ui.example.com"
-README = Path(__file__).parents[2] / "README.md"
-CONFIG = README.parent / "config" / "nginx.conf"
+ROOT = Path(__file__).parents[2]
+CHAPTER = ROOT / "ykactor" / "handbook" / "rest.md"
+CONFIG = ROOT / "config" / "nginx.conf"
 pytestmark = pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
 
 
@@ -145,8 +146,8 @@ async def test_one_name_for_all(tmp_path: Path) -> None:
 
 
 async def test_a_proxy_that_lets_people_in_by_itself(tmp_path: Path) -> None:
-    """The snippet in README for a UI that shows nothing works: the proxy asks for a password, and shows the token of a reader."""
-    (snippet,) = re.findall(r"```nginx\n(.*?)```", README.read_text(), re.DOTALL)
+    """The snippet in the handbook works for a UI that shows nothing: the proxy asks for a password, and shows a token itself."""
+    (snippet,) = re.findall(r"```nginx\n(.*?)```", CHAPTER.read_text(), re.DOTALL)
     (tmp_path / "people").write_text("ann:{PLAIN}secret\n")
     async with guarded(tmp_path, "--host-name", NAME) as (daemon, tokens):
         more = snippet.replace("/etc/nginx/people", str(tmp_path / "people")).replace("yk_...", tokens["viewer"])

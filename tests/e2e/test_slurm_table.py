@@ -1,4 +1,4 @@
-"""The table of the README for users of Slurm: each command of it runs, in the order of the table."""
+"""The table of the handbook for users of Slurm: each command of it runs, in the order of the table."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ from localjobs import local_manager
 from ykactor.local.model import State
 from ykactor.surfaces.cli.main import main
 
-README = Path(__file__).parents[2] / "README.md"
+CHAPTER = Path(__file__).parents[2] / "ykactor" / "handbook" / "jobs.md"
 QUEUES = """
 partitions: [{name: default, queues: [{name: root, submitacl: "*", queues: [{name: batch}, {name: dev}]}]}]
 """
@@ -21,7 +21,7 @@ partitions: [{name: default, queues: [{name: root, submitacl: "*", queues: [{nam
 
 def rows() -> list[tuple[str, str]]:
     """The commands of Slurm, each with the one here."""
-    section = README.read_text().partition("### A day with Slurm\n")[2].partition("\n\nThere is no counterpart")[0]
+    section = CHAPTER.read_text().partition("## A day with Slurm\n")[2].partition("\n\nThere is no counterpart")[0]
     return re.findall(r"^\| (`.+`) \| `ykactor (.+)` \|$", section, re.MULTILINE)
 
 

@@ -149,10 +149,11 @@ async def test_the_pods_of_a_sample_run(path: Path) -> None:
         assert {each["reason"] for each in events if each["type"] == "Warning"} == set()
 
 
-def test_the_commands_of_the_readme_fit_the_manifests() -> None:
+def test_the_commands_of_the_handbook_fit_the_manifests() -> None:
     """The files are there, and what has no name yet can only be created."""
     root = DIRECTORY.parents[1]
-    commands = re.findall(r"^kubectl (apply|create) -[fk] (\S+)", (root / "README.md").read_text(), re.MULTILINE)
+    chapter = root / "ykactor" / "handbook" / "kubernetes.md"
+    commands = re.findall(r"^kubectl (apply|create) -[fk] (\S+)", chapter.read_text(), re.MULTILINE)
     assert {"apply", "create"} == {verb for verb, _ in commands}
     for verb, path in commands:
         found = [root / path] if (root / path).is_file() else sorted((root / path).glob("*.yaml"))

@@ -9,7 +9,7 @@ import click
 from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.cli.man import page
 
-ROOT = Path(__file__).parents[2]
+HANDBOOK = Path(__file__).parents[2] / "ykactor" / "handbook"
 
 
 @cache
@@ -31,17 +31,18 @@ def test_every_command_is_described() -> None:
     assert lines().count(r"\fB--insecure\fR") == 2
 
 
-def test_codes_and_variables_are_those_of_the_readme() -> None:
-    """The tables of the README, in short."""
-    readme = (ROOT / "README.md").read_text()
-    section = readme.partition("## Exit codes\n")[2].partition("\n## ")[0]
+def test_codes_and_variables_are_those_of_the_handbook() -> None:
+    """The tables of its chapters, in short."""
+    chapters = {path.name: path.read_text() for path in HANDBOOK.glob("*.md")}
+    section = chapters["commands.md"].partition("## Exit codes\n")[2].partition("\n## ")[0]
     codes = re.findall(r"^\| (\d+) \|", section, re.MULTILINE)
     text = lines()
     status = text[text.index(".SH EXIT STATUS") :]
     assert [line for line in codes if rf"\fB{line}\fR" in status] == codes
     environment = text[text.index(".SH ENVIRONMENT") : text.index(".SH EXIT STATUS")]
     names = [re.sub(r"\\f[BR]", "", line) for line in environment if line.startswith(r"\fB")]
-    assert all(f"`{name}`" in readme or f"`{name}=" in readme for name in names)
+    handbook = "".join(chapters.values())
+    assert [name for name in names if f"`{name}`" not in handbook and f"`{name}=" not in handbook] == []
 
 
 def test_no_text_is_taken_for_a_command() -> None:

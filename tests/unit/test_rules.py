@@ -81,9 +81,9 @@ def test_pages(path: Path) -> None:
     assert set(headings) == {"##", "###"}
 
 
-def test_the_readme_says_how_to_look_codes_up() -> None:
-    """The README names the command, and the essay on how it is built names the pages."""
-    assert "`rule CODE...`" in (ROOT / "README.md").read_text()
+def test_the_handbook_says_how_to_look_codes_up() -> None:
+    """The chapter about commands names the command, and the essay on how it is built names the pages."""
+    assert "`rule CODE...`" in (PACKAGE / "handbook" / "commands.md").read_text()
     assert "`rules/`" in (PACKAGE / "README.md").read_text()
 
 

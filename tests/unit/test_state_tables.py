@@ -158,7 +158,7 @@ def test_wide_tables_have_more(small: si.Snapshot, name: str, row: str, expected
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_keys_are_those_of_the_readme(small: si.Snapshot, name: str) -> None:
+def test_keys_are_those_of_the_handbook(small: si.Snapshot, name: str) -> None:
     """Programs rely on the keys of JSON: they are documented, and no other is printed."""
     (line,) = re.findall(rf"^\| `{name}` \| (.+) \|$", KEYS, re.MULTILINE)
     documented = set(re.findall(r"`(\w+)`", line)) | {"partition"}
@@ -167,8 +167,8 @@ def test_keys_are_those_of_the_readme(small: si.Snapshot, name: str) -> None:
     assert documented - set().union(*found) <= SOMETIMES
 
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
-KEYS = README.partition("### JSON of the verbs\n")[2].partition("\n## ")[0]
+CHAPTER = (Path(__file__).parents[2] / "ykactor" / "handbook" / "commands.md").read_text()
+KEYS = CHAPTER.partition("## JSON of the verbs\n")[2].partition("\n## ")[0]
 #: Of gangs, preemption, limits of groups, a lowered quota, and holds.
 OF_THE_PAST = {"startTime", "waitedSeconds", "ranSeconds", "usedSeconds", "lostSeconds"}
 SOMETIMES = {

@@ -1,4 +1,4 @@
-"""The exit codes of all commands, as in the table of the README."""
+"""The exit codes of all commands, as in the table of the handbook (``commands.md``)."""
 
 import errno
 from collections.abc import Iterator
