@@ -38,11 +38,11 @@ EXPECTED_OF_PAIRS = (
 async def run_pairs(directory: Path, kills: int, seed: int) -> Counter[str]:
     """Kill daemons that have a standby so many times, or let them hand over; returns what was done."""
     rng = random.Random(seed)
-    counts: Counter[str] = Counter()
+    counts, points = Counter[str](), Counter[str]()
     for first in range(0, kills, WORLD_KILLS):
         place = directory / f"pair-{first}"
         place.mkdir()
-        world = PairWorld(place, rng.getrandbits(32), "off")
+        world = PairWorld(place, rng.getrandbits(32), "off", points)
         for phase in rng.choices(list(PAIR_PHASES), list(PAIR_PHASES.values()), k=min(kills - first, WORLD_KILLS)):
             await world.kill(phase)
         await world.finish()
@@ -53,11 +53,11 @@ async def run_pairs(directory: Path, kills: int, seed: int) -> Counter[str]:
 async def run(directory: Path, kills: int, seed: int) -> Counter[str]:
     """Kill so many times; returns what was done."""
     rng = random.Random(seed)
-    counts: Counter[str] = Counter()
+    counts, points = Counter[str](), Counter[str]()
     for first, durability in zip(range(0, kills, WORLD_KILLS), cycle(DURABILITIES), strict=False):
         place = directory / f"world-{first}"
         place.mkdir()
-        world = World(place, rng.getrandbits(32), durability)
+        world = World(place, rng.getrandbits(32), durability, points)
         phases = {phase: weight for phase, weight in PHASES.items() if phase != POWER or durability != "off"}
         for phase in rng.choices(list(phases), list(phases.values()), k=min(kills - first, WORLD_KILLS)):
             await world.kill(phase)

@@ -63,14 +63,16 @@ class World:
     """A state directory, its queue file, and everybody outside who remembers something.
 
     Args:
+        points: how often a daemon has killed itself at each point, in all worlds of a campaign.
         copied: how often a copy of the directory is kept.
 
     Attributes:
         counts: of kills by phase, requests, messages and events.
     """
 
-    def __init__(self, directory: Path, seed: int, durability: str, *, copied: float = COPIED) -> None:
+    def __init__(self, directory: Path, seed: int, durability: str, points: Counter[str], *, copied: float = COPIED) -> None:
         self.counts: Counter[str] = Counter()
+        self._points = points
         self._rng = random.Random(seed)
         self._directory = directory / "state"
         #: More options of the daemon.
@@ -90,6 +92,7 @@ class World:
         code = await self._life(lambda daemon: self._until_killed(daemon, phase), fault)
         if fault is not None:
             phase = fault.point if fault.mark.exists() else "load"
+            self._points[phase] += 1
         self.counts[f"killed: {phase}"] += 1
         assert code == -signal.SIGKILL or (phase in ENDS and code == 0), f"the daemon ended with {code}"
         if phase == POWER:
@@ -110,9 +113,11 @@ class World:
         """Decide which directory the next daemon goes on in."""
 
     def _draw_fault(self, phase: str) -> Fault:
+        """A fault at one of the points that came least often: some are rare, and it may end before it comes to one."""
+        least = min(self._points[point] for point in POINTS)
         mark = self._file.with_name("mark")
         mark.unlink(missing_ok=True)
-        point = POWER if phase == POWER else self._rng.choice(POINTS)
+        point = POWER if phase == POWER else self._rng.choice([each for each in POINTS if self._points[each] == least])
         return Fault(point, self._rng.choice((1, 2, 3, 5, 20, 60)), mark)
 
     async def finish(self) -> None:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -41,8 +42,8 @@ _REFUSED = 1
 class PairWorld(World):
     """A daemon that tells nobody anything that its standby does not have, and its standby, which is the next daemon."""
 
-    def __init__(self, directory: Path, seed: int, durability: str) -> None:
-        super().__init__(directory, seed, durability, copied=0)
+    def __init__(self, directory: Path, seed: int, durability: str, points: Counter[str]) -> None:
+        super().__init__(directory, seed, durability, points, copied=0)
         self._random = random.Random(seed + 1)
         self._other = directory / "other"
         self._options = ()

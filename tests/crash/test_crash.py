@@ -1,5 +1,6 @@
 """Nothing is lost or doubled when the daemon is killed, at whatever moment; ``make crash`` kills it more often (SC-157)."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ async def test_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
 
 async def test_a_standby_takes_over(tmp_path: Path) -> None:
     """The journal of the standby agrees with all that was told, after each kill or hand-over, and goes on (DU-23)."""
-    world = PairWorld(tmp_path, 3, "off")
+    world = PairWorld(tmp_path, 3, "off", Counter())
     for phase in ("load", HANDED_OVER, "standby killed", "fault", "load"):
         await world.kill(phase)
     await world.finish()
@@ -35,7 +36,7 @@ async def test_a_standby_takes_over(tmp_path: Path) -> None:
 
 async def test_a_directory_that_is_put_back(tmp_path: Path) -> None:
     """Clients that know more than there is are told so, and nobody is told another history (DU-18)."""
-    world = World(tmp_path, 2, "full", copied=1)
+    world = World(tmp_path, 2, "full", Counter(), copied=1)
     for phase in ("load", RESTORED, "load", RESTORED):
         await world.kill(phase)
     await world.finish()
@@ -50,7 +51,7 @@ async def test_a_directory_that_is_put_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", seeds(1))
 async def test_power_failures(tmp_path: Path, durability: str, seed: int) -> None:
     """Nothing is lost with ``full``; with ``normal`` the last moments, which is said, and nobody resumes by number (DU-3)."""
-    world = World(tmp_path, seed, durability)
+    world = World(tmp_path, seed, durability, Counter())
     for _ in range(FAILURES):
         await world.kill("load")
         await world.kill(POWER)
