@@ -87,9 +87,10 @@ crash-standby: $(VENV)/.ready
 	@echo "Kills a daemon with a standby, or the standby, or both, 200 times, and lets the standby take over: about ten minutes on two cores."
 	PYTHONPATH=tests $(BIN)/python tests/crash 200 $(or $(SEED),0) pairs
 
+# JOBS=10000 KILLS=200 for more. As root also those of the accounts daemon and bin under local --system, with quotas and GPUs.
 jobs: $(VENV)/.ready
-	@echo "Runs 1,000 jobs of this machine, and kills daemon and local resource manager 60 times meanwhile: about three minutes on two cores."
-	PYTHONPATH=tests $(BIN)/python tests/jobs 1000 60 $(or $(SEED),0)
+	@echo "Runs 1,000 jobs of this machine, and kills daemon and local resource manager 60 times meanwhile, for one user and for two: six minutes."
+	PYTHONPATH=tests $(BIN)/python tests/jobs $(or $(JOBS),1000) $(or $(KILLS),60) $(or $(SEED),0)
 
 # Beside a real API server, and real controllers, if variables name them (tests/kubernetes/README.md).
 test-kube: $(VENV)/.ready

@@ -13,6 +13,7 @@ from typing import Any
 import trio
 from daemon import LIMIT_S, clean_environment
 from forked import Forked
+from otherusers import ask_as
 
 from ykactor.local import control
 from ykactor.local.model import Job, State
@@ -87,12 +88,19 @@ class LocalManager:
         self.process.send_signal(number)
         return await self.process.wait()
 
-    async def submit(self, script: str, **fields: Any) -> str:
+    async def ask(self, request: control.Request, uid: int | None = None) -> control.Answer:
+        """The answer to us, or to another user.
+
+        Raises:  NoManager.
+        """
+        return await (control.ask(self.directory, request) if uid is None else ask_as(uid, self.directory, request))
+
+    async def submit(self, script: str, uid: int | None = None, **fields: Any) -> str:
         """A job that runs a script of the shell; its id."""
         job = job_of(script, **fields)
         while True:
             try:
-                answer = await control.ask(self.directory, control.Submit(job))
+                answer = await self.ask(control.Submit(job), uid)
                 assert isinstance(answer, control.Submitted), answer
                 return answer.job
             except control.NoManager:  # it was killed: the same again is no second job
@@ -101,7 +109,7 @@ class LocalManager:
     async def show(self, job: str, *, waits: bool = False) -> control.ShownJob:
         while True:
             try:
-                answer = await control.ask(self.directory, control.ShowJob(job, waits))
+                answer = await self.ask(control.ShowJob(job, waits))
                 assert isinstance(answer, control.ShownJob), answer
                 return answer
             except control.NoManager:

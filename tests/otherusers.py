@@ -22,14 +22,21 @@ DAEMON, BIN, NOBODY = 1, 2, 65534
 LOGIN = Login(umask=0o027)
 
 
-def skip_without_system() -> None:
-    """Skip the tests of a module where root may not, or cannot, run jobs of other users."""
+def why_no_system() -> str:
+    """The reason for which this process may not, or cannot, run jobs of other users; "" if it can."""
     try:
         check_start("unix:/ws.sock")
     except NotSafe as reason:
-        pytest.skip(str(reason), allow_module_level=True)
+        return str(reason)
     if shared_cgroups(f"test-{os.getpid()}", 10) is None:
-        pytest.skip("found no tree of control groups in which this process may make some", allow_module_level=True)
+        return "found no tree of control groups in which this process may make some"
+    return ""
+
+
+def skip_without_system() -> None:
+    """Skip the tests of a module where this process cannot run jobs of other users."""
+    if reason := why_no_system():
+        pytest.skip(reason, allow_module_level=True)
 
 
 @contextmanager
@@ -42,37 +49,41 @@ def directory_for_all() -> Iterator[Path]:
 
 
 def connections_as(uid: int, directory: Path, count: int) -> list[trio.SocketStream]:
-    """Connections that a process of a user has made, and handed over; at most 250.
+    """Connections of a user, whom the kernel tells to the other end.
 
-    Raises:  ConnectionRefusedError: it could not.
+    Raises:  NoManager: nobody listens.
     """
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        child = os.fork()
-        if not child:
-            status = 1
-            try:
-                os.setgroups([]), os.setgid(uid), os.setuid(uid)
-                made = [socket.socket(socket.AF_UNIX) for _ in range(count)]
-                for each in made:
-                    each.connect(str(directory / control.NAME))
-                socket.send_fds(theirs, [b"!"], [each.fileno() for each in made])
-                status = 0
-            finally:
-                os._exit(status)
-        if os.waitpid(child, 0)[1]:
-            raise ConnectionRefusedError
-        descriptors = socket.recv_fds(ours, 1, count)[1]
-    return [trio.SocketStream(trio.socket.from_stdlib_socket(socket.socket(fileno=each))) for each in descriptors]
+    made = [socket.socket(socket.AF_UNIX) for _ in range(count)]
+    groups = os.getgroups()
+    os.setgroups([]), os.seteuid(uid)
+    try:
+        for each in made:
+            each.connect(str(directory / control.NAME))
+    except OSError as error:  # it is away, or has only just begun
+        for each in made:
+            each.close()
+        raise control.NoManager(str(error)) from None
+    finally:
+        os.seteuid(0), os.setgroups(groups)
+    return [trio.SocketStream(trio.socket.from_stdlib_socket(each)) for each in made]
 
 
 async def ask_as(uid: int, directory: Path, request: control.Request) -> control.Answer:
-    """The answer that a user gets."""
+    """The answer that a user gets.
+
+    Raises:  NoManager: nobody listens, or it has ended before its answer.
+    """
     (stream,) = connections_as(uid, directory, 1)
     async with stream:
         with suppress(trio.BrokenResourceError):  # it was refused before it had said anything
             await control.send(stream, request)
-        answer: control.Answer = msgspec.json.decode(await control.read_line(stream, 2**24), type=control.Answer)
+        try:
+            line = await control.read_line(stream, 2**24)
+        except trio.BrokenResourceError:
+            line = b""
+    if not line:
+        raise control.NoManager("it has ended before its answer", has_begun=True)
+    answer: control.Answer = msgspec.json.decode(line, type=control.Answer)
     return answer
 
 
