@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import chain, repeat
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,17 +30,18 @@ class Unlimited:
         return ""
 
 
-async def delays(sizes: list[int], *, is_answering: bool) -> list[list[float]]:
-    """Send a message of each size, one every ms; the seconds that each waited, by the reads with which they came."""
+async def delays(sizes: list[int], is_answering: Callable[[], bool], *, apart_s: float = MS) -> list[list[float]]:
+    """Send a message of each size, one every ``apart_s``; the seconds that each waited, by the reads with which they came."""
     near, far = trio.testing.memory_stream_pair()
     client, taken = Connection(ConnectionType.CLIENT), list[list[float]]()
     async with trio.open_nursery() as nursery:
         limits: Any = Unlimited()
         memory = InputMemory(AccessLimits)
-        socket = WebSocket(near, Connection(ConnectionType.SERVER), nursery, limits=limits, memory=memory, close_s=1.0)
-        socket.is_answering = lambda: is_answering
+        stream: Any = SimpleNamespace(receive_some=near.receive_some, receive_now=lambda _: None)
+        socket = WebSocket(stream, Connection(ConnectionType.SERVER), nursery, limits=limits, memory=memory, close_s=1.0)
+        socket.is_answering = is_answering
         nursery.start_soon(socket.run)
-        nursery.start_soon(_send, far, client, sizes)
+        nursery.start_soon(_send, far, client, sizes, apart_s)
         while sum(map(len, taken)) < len(sizes):
             messages, _ = await socket.get_messages(64)
             now_s = trio.current_time()
@@ -46,15 +50,15 @@ async def delays(sizes: list[int], *, is_answering: bool) -> list[list[float]]:
     return taken
 
 
-async def _send(stream: trio.abc.SendStream, client: Connection, sizes: list[int]) -> None:
+async def _send(stream: trio.abc.SendStream, client: Connection, sizes: list[int], apart_s: float) -> None:
     for size in sizes:
-        await trio.sleep(MS)
+        await trio.sleep(apart_s)
         await stream.send_all(client.send(TextMessage(data=str(trio.current_time()).ljust(size))))
 
 
 async def test_messages_before_answers_come_together(autojump_clock: trio.testing.MockClock) -> None:
     """The first is read at once; what follows while it has no answer waits for at most ``GATHER_S``, and comes together."""
-    taken = await delays([20] * COUNT, is_answering=True)
+    taken = await delays([20] * COUNT, lambda: True)
     assert taken[0] == [0.0]
     assert max(map(max, taken)) <= GATHER_S + 1e-9
     assert len(taken) <= COUNT * MS / GATHER_S + 2
@@ -63,4 +67,24 @@ async def test_messages_before_answers_come_together(autojump_clock: trio.testin
 @pytest.mark.parametrize(("size", "is_answering"), [(20, False), (2**13, True)], ids=["answered", "large"])
 async def test_others_are_read_at_once(size: int, is_answering: bool, autojump_clock: trio.testing.MockClock) -> None:
     """A peer that has got all answers waits for nothing, as one that sends its next message then; nor does a large message."""
-    assert await delays([size] * COUNT, is_answering=is_answering) == [[0.0]] * COUNT
+    assert await delays([size] * COUNT, lambda: is_answering) == [[0.0]] * COUNT
+
+
+def lacking_once() -> Callable[[], bool]:
+    """A peer that lacks answers when the second of its messages is read, and never again."""
+    found = chain([False, True], repeat(False))
+    return lambda: next(found)
+
+
+async def test_messages_go_on_to_come_together(autojump_clock: trio.testing.MockClock) -> None:
+    """Who sends several messages during a pause does not wait for answers, also if all have come: the next ones gather too."""
+    taken = await delays([20] * COUNT, lacking_once())
+    assert taken[:2] == [[0.0], [0.0]]
+    assert max(map(max, taken)) <= GATHER_S + 1e-9
+    assert len(taken) <= COUNT * MS / GATHER_S + 2
+
+
+async def test_one_message_in_a_pause_is_the_last_that_waits(autojump_clock: trio.testing.MockClock) -> None:
+    """Who sends one message during a pause may wait for its answer, so the next one is read at once."""
+    taken = await delays([20] * COUNT, lacking_once(), apart_s=GATHER_S - MS)
+    assert taken == [[0.0], [0.0], [pytest.approx(MS)], *[[0.0]] * (COUNT - 3)]

@@ -17,6 +17,16 @@ from typing import NamedTuple, Protocol
 import msgspec
 import trio
 from msgspec import Raw, Struct, field
+from outcome import Outcome
+from trio.lowlevel import (
+    Abort,
+    RaiseCancelT,
+    current_task,
+    current_trio_token,
+    reschedule,
+    start_thread_soon,
+    wait_task_rescheduled,
+)
 from trio.testing import wait_all_tasks_blocked
 
 from ykactor.actors.commands import Publication
@@ -71,8 +81,6 @@ class WriterThread:
 
     def __init__(self, store: BlockingStore) -> None:
         self._store = store
-        #: A limiter of its own: who else uses threads never delays a commit.
-        self._limiter = trio.CapacityLimiter(1)
 
     async def commit(self, batch: Batch) -> None:
         await self._in_thread(partial(self._store.commit, batch))
@@ -89,7 +97,25 @@ class WriterThread:
         return await trio.to_thread.run_sync(self._store.rows, prefix, abandon_on_cancel=True)
 
     async def _in_thread(self, work: Callable[[], object]) -> None:
-        await trio.to_thread.run_sync(work, limiter=self._limiter, abandon_on_cancel=True)
+        """Wait for the work: in fewer steps than ``trio.to_thread``, and no limit of threads delays a commit."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        task, token, is_awaited = current_task(), current_trio_token(), True
+
+        def wake(result: Outcome[object]) -> None:
+            if is_awaited:
+                reschedule(task, result)
+
+        def deliver(result: Outcome[object]) -> None:
+            with suppress(trio.RunFinishedError):
+                token.run_sync_soon(wake, result)
+
+        def give_up(_: RaiseCancelT) -> Abort:
+            nonlocal is_awaited
+            is_awaited = False
+            return Abort.SUCCEEDED
+
+        start_thread_soon(work, deliver)
+        await wait_task_rescheduled(give_up)
 
 
 class History(Struct):
@@ -474,7 +500,8 @@ class Journal:
         each commit, half of the time is for gathering, and commits are larger.
         """
         with trio.move_on_after(WINDOW_S):
-            await trio.sleep(self._pause_s)
+            if self._pause_s:
+                await trio.sleep(self._pause_s)
             # Of trio's testing tools, because only the event loop knows that no task can run and no socket has anything, and
             # nothing else tells: its statistics leave out the tasks of the present step, an instrument takes 70 us instead of 10,
             # and the shortest sleep 1 ms.

@@ -64,6 +64,23 @@ class Transport(trio.abc.HalfCloseableStream):
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
         return await self._stream.receive_some(max_bytes)
 
+    # ---- for small messages, without a checkpoint, which costs as much as some of them
+
+    def write_now(self, data: bytes) -> int:
+        """Send as many bytes as the socket takes now behind everything before, and return their number.
+
+        Raises:
+            OSError: as ``send_now``.
+        """
+        return os.write(self.socket.fileno(), data)
+
+    def receive_now(self, max_bytes: int) -> bytes | None:
+        """The data that is here, b"" at the end; None if it has to be waited for (``receive_some``)."""
+        try:
+            return os.read(self.socket.fileno(), max_bytes)
+        except OSError:  # who waits learns of an error
+            return None
+
     # ---- for a peer that sends something, waits for the answer, and only then sends more
 
     async def receive_next(self, max_bytes: int, readable: Readable = trio.lowlevel.wait_readable) -> bytes | bytearray:
@@ -225,6 +242,10 @@ class TlsTransport(Transport):
     async def answer(self, data: bytes | memoryview) -> None:
         await self.send_all(data)
 
+    def write_now(self, data: bytes) -> int:
+        """Take nothing: what is encrypted may be here still."""
+        return 0
+
     async def _drained(self) -> None:
         """Wait until the socket has taken all that is encrypted."""
         await trio.lowlevel.checkpoint()
@@ -246,6 +267,10 @@ class TlsTransport(Transport):
         while (data := self._decrypted(max_bytes)) is None:
             self._encrypted(await super().receive_next(RECEIVED_BYTES, readable))
         return data
+
+    def receive_now(self, max_bytes: int) -> bytes | None:
+        """Return None: what has come may be no data."""
+        return None
 
     def _encrypted(self, received: bytes | bytearray) -> None:
         if received:
@@ -357,8 +382,21 @@ class FrameStream(trio.abc.Stream):
                 await self._transport.send_all(self._unsent.popleft().read())
             await self._transport.send_all(data)
 
+    def send_now(self, data: bytes) -> int:
+        """Send as much of the data as the connection takes now behind everything before; the number of bytes."""
+        if self._unsent or self._sending.locked():
+            return 0
+        try:
+            return self._transport.write_now(data)
+        except OSError:  # who waits learns of an error
+            return 0
+
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
         return await self._transport.receive_some(max_bytes)
+
+    def receive_now(self, max_bytes: int) -> bytes | None:
+        """The data that is here (``Transport.receive_now``)."""
+        return self._transport.receive_now(max_bytes)
 
     async def wait_send_all_might_not_block(self) -> None:
         await self._transport.wait_send_all_might_not_block()

@@ -19,15 +19,16 @@ from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, Tex
 from ykactor.actors.mailbox import Held
 from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
 from ykactor.surfaces.log.logs import log_event
+from ykactor.surfaces.net.transports import FrameStream
 from ykactor.wire.si.lengths import size_of
 
 logger = logging.getLogger(__name__)
 
 #: What is received at once.
 _READ_BYTES = 2**16
-#: The pause after a read that brought little although earlier messages have no answer yet. Such a peer sends more, which then
-#: shares one turn of a partition: a turn costs as much as some asks.
-GATHER_S = 0.003
+#: The time between two reads of a peer that sends little at once, but more before it has all answers, or several messages in that
+#: time. What it sends meanwhile shares one turn of a partition and one commit: each of these costs as much as some asks.
+GATHER_S = 0.004
 _LITTLE_BYTES = 2**12
 #: Frames of one message: the largest one has them if each has 3 KiB.
 FRAMES_MAX = 2**13
@@ -70,7 +71,7 @@ class WebSocket:
 
     def __init__(
         self,
-        stream: trio.abc.Stream,
+        stream: FrameStream,
         protocol: Connection,
         nursery: trio.Nursery,
         *,
@@ -99,6 +100,8 @@ class WebSocket:
         self._gathered: io.BytesIO | None = None
         self._size = 0
         self._frames = 0
+        #: The number of complete messages so far.
+        self._delivered = 0
         #: The bytes of the messages that ``get_messages`` returned last.
         self._taken = 0
         #: The number of the last ping, and what its pong sets.
@@ -129,6 +132,14 @@ class WebSocket:
         """Send whole frames of messages (``net.frames.frame``); raises ConnectionClosedError."""
         self._check_open()
         await self._send_bytes(frames)
+
+    def send_now(self, frames: bytes) -> int:
+        """Send as much of whole frames as is possible without waiting, and return the number of bytes.
+
+        The rest has to follow at once by ``send_frames``; raises ConnectionClosedError.
+        """
+        self._check_open()
+        return 0 if self._sending.locked() else self._stream.send_now(frames)
 
     async def ping(self) -> None:
         """Send a ping and wait for its pong; raises ConnectionClosedError."""
@@ -220,18 +231,30 @@ class WebSocket:
         self.on_end()
 
     async def _read(self) -> None:
-        gathers = False
-        while True:
-            for event in self._protocol.events():
-                await self._handle(event)
-            await self._messages.drained()
-            if gathers:
-                await trio.sleep(GATHER_S)
-            data = await self._stream.receive_some(_READ_BYTES)
-            if not data:
-                return
-            gathers = len(data) < _LITTLE_BYTES and self.is_answering()
+        await self._handle_events()
+        gathers, since_s = False, 0.0
+        while data := await self._receive(since_s + GATHER_S if gathers else None):
+            lacks_answers, since_s = self.is_answering(), trio.current_time()
             self._protocol.receive_data(bytes(data))
+            count = await self._handle_events()
+            # Who waits for an answer before it sends more never sends several messages during a pause.
+            gathers = len(data) < _LITTLE_BYTES and (lacks_answers or (gathers and count > 1))
+            await self._messages.drained()
+
+    async def _receive(self, at_s: float | None) -> bytes | bytearray:
+        """Wait for data, which gathers until ``at_s`` if that is given; b"" at the end."""
+        if at_s is not None:
+            await trio.sleep_until(at_s)
+            if (data := self._stream.receive_now(_READ_BYTES)) is not None:
+                return data
+        return await self._stream.receive_some(_READ_BYTES)
+
+    async def _handle_events(self) -> int:
+        """Handle what has come; returns the number of messages that are complete by that."""
+        before = self._delivered
+        for event in self._protocol.events():
+            await self._handle(event)
+        return self._delivered - before
 
     async def _handle(self, event: Event) -> None:
         match event:
@@ -290,6 +313,7 @@ class WebSocket:
     async def _deliver(self, message: str | bytes) -> None:
         size = self._size
         self._gathered, self._size, self._frames = None, 0, 0
+        self._delivered += 1
         await self._messages.add(message, size)
 
     def _count_control_frame(self) -> None:

@@ -178,6 +178,8 @@ class Peer:
     async def send_encoded(self, messages: Sequence[bytes], encoding: Encoding) -> None:
         """Send messages that were encoded in ``encoding``; another one than that of the peer is only possible for responses.
 
+        No checkpoint if they are small, and the connection takes them.
+
         Raises ``ConnectionClosedError`` if the connection has ended, or the peer does not read for ``send_s``: small messages
         are sent together, and count as one.
 
@@ -194,7 +196,10 @@ class Peer:
                 await self._send_in_time(partial(self._connection.send_frames, b"".join(frames)))
                 frames, size = [], 0
         if frames:
-            await self._send_in_time(partial(self._connection.send_frames, b"".join(frames)))
+            last = b"".join(frames)
+            sent = self._connection.send_now(last)
+            if sent < len(last):
+                await self._send_in_time(partial(self._connection.send_frames, last[sent:]))
 
     async def _send_in_time(self, send: Callable[[], Awaitable[None]]) -> None:
         began_s = trio.current_time()

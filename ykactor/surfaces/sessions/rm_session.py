@@ -12,7 +12,7 @@ from ykactor.access import moments
 from ykactor.actors.commands import NOBODY, Connected, Intake
 from ykactor.actors.gateway import Gateway, ReadConfig, turns_of
 from ykactor.actors.journal import Resumed, Stalled
-from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxReader, RegistrationEndedError, SessionReplacedError
+from ykactor.actors.outbox import TAKE_MAX, MessagesLostError, Outbox, OutboxReader, RegistrationEndedError, SessionReplacedError
 from ykactor.core.messages.acts import Act
 from ykactor.journal.terms import Terms
 from ykactor.surfaces.admission.audit import REGISTERED, Audit
@@ -243,6 +243,8 @@ class ResourceManagerSession:
                     await self.peer.send(journal_status(taken))
                     continue
                 await self.peer.send_encoded(taken, reader.outbox.encoding)
+                if len(taken) == TAKE_MAX:  # there may be more, and nothing of this need have waited
+                    await trio.lowlevel.checkpoint()
         except ConnectionClosedError:
             pass  # the task that receives gets the same exception
         except SessionReplacedError as reason:
