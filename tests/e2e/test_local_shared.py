@@ -165,17 +165,38 @@ async def test_what_a_task_does_to_its_files_harms_nobody(processes: SharedProce
     assert (before.st_mode, before.st_uid, before.st_size) == (after.st_mode, after.st_uid, after.st_size)
 
 
-async def test_the_files_of_a_job_are_deleted_as_its_user(processes: SharedProcesses, tmp_path: Path) -> None:
-    """A link to what belongs to root, or to somebody else, leads to nothing that is deleted."""
-    kept = tmp_path / "kept"
+async def test_the_files_of_jobs_are_deleted_as_their_user(processes: SharedProcesses, tmp_path: Path) -> None:
+    """A link to what belongs to root, or to somebody else, leads to nothing that is deleted; what has no rights is."""
+    kept, other = tmp_path / "kept", Task("job-2", 0)
     kept.mkdir()
     (kept / "file").write_text("root's")
-    processes.start(job(f"cd $YKACTOR_ATTEMPT_DIR; ln -s {kept} link; mkdir -p a/b; touch a/b/c; chmod 700 a"), TASK)
-    assert await ended(processes) == Ended(0)
-    await processes.remove(TASK.job)
+    processes.start(job(f"cd $YKACTOR_ATTEMPT_DIR; ln -s {kept} link; mkdir -p a/b; touch a/b/c; chmod 0 a ."), TASK)
+    processes.start(job("true", id="job-2"), other)
+    assert [await ended(processes, task) for task in (TASK, other)] == [Ended(0), Ended(0)]
+    uid = pwd.getpwnam(DAEMON).pw_uid
+    assert await processes.remove(["job-1", "job-2", "job-3"], uid) == []
     assert (kept / "file").read_text() == "root's"
-    assert not processes.job_directory(TASK.job).exists()
+    assert not [*(tmp_path / "state").iterdir(), *(tmp_path / "jobs").iterdir()]
+
+
+async def test_what_another_user_has_put_there_is_left(processes: SharedProcesses, tmp_path: Path) -> None:
+    """Root does not delete it; what root knows of the job is deleted."""
+    processes.start(job("true"), TASK)
+    assert await ended(processes) == Ended(0)
+    (processes.job_directory(TASK.job) / "0.0/mounted").mkdir(mode=0o700)
+    (processes.job_directory(TASK.job) / "0.0/mounted/file").touch()
+    assert await processes.remove(["job-1"], pwd.getpwnam(DAEMON).pw_uid) == ["job-1"]
     assert not list((tmp_path / "state").iterdir())
+
+
+async def test_the_files_of_older_versions_are_found(processes: SharedProcesses, tmp_path: Path) -> None:
+    """The files of all jobs were in one directory."""
+    processes.start(job("exit 3"), TASK)
+    assert await ended(processes) == Ended(3)
+    for name in ("begun", "exit"):
+        (tmp_path / f"state/job-1/0.0.{name}").rename(tmp_path / f"state/job-1.0.0.{name}")
+    later = SharedProcesses(tmp_path, processes._groups, 0.3)
+    assert (later.has_begun(TASK), later.ended(TASK)) == (True, Ended(3))
 
 
 async def test_users_cannot_read_what_others_have_written(processes: SharedProcesses) -> None:

@@ -6,6 +6,7 @@ from contextlib import closing
 import pytest
 from localjobs import job_of
 
+from ykactor.local import records as records_module
 from ykactor.local import store as store_module
 from ykactor.local.login import Login
 from ykactor.local.model import State, Task
@@ -67,43 +68,63 @@ def test_a_number_is_not_used_again(store, tmp_path):
     """Also when the newest job is forgotten: its name may be in the history of the daemon."""
     assert store.next_number() == 1
     keep(store, "job-1", "job-2")
-    store.forget("job-2")
-    assert store.next_number() == 3
-    assert store.tasks("job-2") == []
+    store.commit([], [], ["job-2"], 0)
+    store.forget(["job-2"])
+    assert (store.next_number(), store.find("job-2")) == (3, None)
 
 
-def test_what_has_ended_long_ago_is_outdated(store, monkeypatch):
+def outdated(directory, before_ns):
+    with records(directory) as kept:
+        return kept.outdated(before_ns)
+
+
+def test_what_has_ended_long_ago_is_outdated(store, tmp_path, monkeypatch):
     """Or is too much; what has not ended never is."""
     keep(store, "job-1", "job-2", "job-3", "job-4")
     for ended_ns, name in ((10, "job-2"), (20, "job-1"), (30, "job-4")):
         store.commit([], [], [name], ended_ns)
-    assert store.outdated(10) == []
-    assert store.outdated(11) == ["job-2"]
-    monkeypatch.setattr(store_module, "KEPT_MAX", 1)
-    assert set(store.outdated(0)) == {"job-1", "job-2"}
+    assert outdated(tmp_path, 10) == []
+    assert outdated(tmp_path, 11) == ["job-2"]
+    monkeypatch.setattr(records_module, "KEPT_MAX", 1)
+    assert set(outdated(tmp_path, 0)) == {"job-1", "job-2"}
 
 
-def test_ended_jobs_with_too_many_tasks_are_outdated(store, monkeypatch):
+def test_ended_jobs_with_too_many_tasks_are_outdated(store, tmp_path, monkeypatch):
     """The attempts before the present ones count; the job that has ended first goes first."""
-    monkeypatch.setattr(store_module, "KEPT_ROWS", 4)
+    monkeypatch.setattr(records_module, "KEPT_ROWS", 4)
     keep(store, "job-1", "job-2", "job-3")
     for ended_ns, name in ((10, "job-2"), (20, "job-1"), (30, "job-3")):
         store.commit([], [Task(name, 0, attempt=1)], [name], ended_ns, [Task(name, 0)])
-    assert store.outdated(0) == ["job-2"]
-    store.forget("job-2")
-    assert store.outdated(0) == []
+    assert outdated(tmp_path, 0) == ["job-2"]
+    store.forget(["job-2"])
+    assert outdated(tmp_path, 0) == []
 
 
 @pytest.mark.parametrize("bound", ["KEPT_MAX", "KEPT_ROWS"])
-def test_who_has_most_ended_jobs_loses_them_first(store, monkeypatch, bound):
+def test_who_has_most_ended_jobs_loses_them_first(store, tmp_path, monkeypatch, bound):
     """Those of other users are kept, although they have ended before."""
-    monkeypatch.setattr(store_module, bound, 3)
+    monkeypatch.setattr(records_module, bound, 3)
     names = [f"job-{number}" for number in range(1, 6)]
     jobs = [job_of("true", id=name, token=name, login=Login(2 if name == "job-1" else 1)) for name in names]
     store.commit(jobs, [Task(name, 0) for name in names], [], 0)
     for number, name in enumerate(names):
         store.commit([], [], [name], 10 + number)
-    assert set(store.outdated(0)) == {"job-2", "job-3"}
+    assert set(outdated(tmp_path, 0)) == {"job-2", "job-3"}
+
+
+def test_a_forgotten_job_is_there_no_more(store, tmp_path):
+    """For nobody, at once; what has not ended stays. Its tasks are deleted in steps, and then nothing is left of it."""
+    jobs = [job_of("true", id=name, token=name, login=Login(7)) for name in ("job-1", "job-2")]
+    many = [Task("job-1", index, State.COMPLETED) for index in range(1200)]
+    store.commit(jobs, many, ["job-1"], 5, many[:10])
+    store.forget(["job-1", "job-2", "job-3"])
+    assert (store.find("job-1"), store.states_of("job-1"), store.submitted_with("job-1")) == (None, None, None)
+    assert [job.id for job, _ in store.unfinished()] == ["job-2"]
+    with records(tmp_path) as kept:
+        assert ([job.id for job, _ in kept.jobs(Query(9))], kept.gone()) == (["job-2"], {7: ["job-1"]})
+        steps = [store.clear(["job-1"]) for _ in range(5)]
+        assert steps == [False] * 4 + [True]
+        assert (kept.gone(), kept.counts("job-1")) == ({}, {})
 
 
 def test_lists_leave_environments_out(store, tmp_path):

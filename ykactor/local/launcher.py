@@ -1,4 +1,4 @@
-"""Starts the command of a task as its user, or deletes files as their user. A program of its own, with the standard library only.
+"""Starts the command of a task as its user. A program of its own, with the standard library only.
 
 Root runs it with an empty environment and reads nothing that a user can write. Its order is a JSON document in a file without a
 name, its standard input: arguments and environment of a task are not for all users, as those of a process are. What it does as
@@ -10,7 +10,6 @@ import json
 import os
 import pwd
 import resource
-import shutil
 import signal
 import sys
 from contextlib import suppress
@@ -37,17 +36,11 @@ echo $? >&3
 kill -KILL 0
 """
 _TEXT_MAX = 1000
-#: The group of a process that needs none: it deletes what belongs to its user.
-_NO_GROUP = 65534
 
 
 def main() -> None:
     signal.alarm(LIMIT_S)
-    order = json.loads(sys.stdin.buffer.read())
-    if "remove" in order:
-        _remove(order)
-    else:
-        _start(order)
+    _start(json.loads(sys.stdin.buffer.read()))
 
 
 def _start(order: dict[str, Any]) -> None:
@@ -164,17 +157,6 @@ def _run(order: dict[str, Any], ending: int) -> None:
     signal.alarm(0)
     _set_limits(order["limits"])
     os.execve("/bin/sh", words, environ)
-
-
-def _remove(order: dict[str, Any]) -> None:
-    """Delete what is in a directory of the user, as this user: it may have put anything there."""
-    _become(_Account(order["uid"], _NO_GROUP, []))
-    for directory, names, _ in os.walk(order["remove"]):
-        for path in [os.path.join(directory, name) for name in names]:
-            if not os.path.islink(path):
-                with suppress(OSError):
-                    os.chmod(path, 0o700)  # in a directory without these rights nothing can be deleted
-    shutil.rmtree(order["remove"], ignore_errors=True)
 
 
 def start_time(pid: int) -> str:

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import trio
 from msgspec import Struct, structs
@@ -20,6 +19,7 @@ from ykactor.local import answers, control
 from ykactor.local.access import Access, Principal, System, may, owns, visible_record, visible_row, visible_task
 from ykactor.local.checks import checked, wrong_environ
 from ykactor.local.exclusive import InUse, only_for, only_in
+from ykactor.local.forgetting import Forgetting
 from ykactor.local.isolation import Isolation
 from ykactor.local.jobs import Jobs, NotDone, SubmitRefused
 from ykactor.local.machine import Machine, boot_id
@@ -27,18 +27,15 @@ from ykactor.local.model import Ended, Job, State, Task
 from ykactor.local.private import private_directory, shared_directory
 from ykactor.local.processes import NotStarted, Processes
 from ykactor.local.quotas import Quotas, full_disk
-from ykactor.local.records import Records, records
+from ykactor.local.records import read
 from ykactor.local.serving import Caller, listening, serve
 from ykactor.local.shared import SharedProcesses
 from ykactor.local.shared_groups import SharedCgroups
 from ykactor.local.store import Store
 from ykactor.wire.si import messages as si
 
-T = TypeVar("T")
-
-#: Seconds between two searches for tasks that have run too long, and for jobs that are too old.
+#: Seconds between two searches for tasks that have run too long.
 TICK_S = 0.25
-FORGET_S = 3600.0
 #: A partition of the daemon is stopped: its jobs wait until it is back and asks for everything.
 _UNAVAILABLE = "UNAVAILABLE"
 #: Time limit for saying goodbye to the daemon.
@@ -124,8 +121,6 @@ class Manager:
         self._quotas = Quotas()
         self._boot = boot_id()
         self.jobs = Jobs(settings.machine, self._store.next_number(), self._boot, settings.now_ns, self._store.states_of)
-        #: The job that is being forgotten.
-        self._forgotten = ""
         #: The clients that wait for the end of jobs.
         self._waiting = trio.lowlevel.ParkingLot()
 
@@ -154,7 +149,7 @@ class Manager:
             self._nursery.start_soon(self._listen)
             self._nursery.start_soon(serve, listener, self, self._access.refusal)
             self._nursery.start_soon(self._tick)
-            self._nursery.start_soon(self._forget)
+            self._nursery.start_soon(self._forgetting().run)
             settings.say(f"ready: {settings.isolation.description}")
             try:
                 yield
@@ -167,6 +162,11 @@ class Manager:
         if (system := self._settings.system) is None:
             return listening(self._settings.directory)
         return listening(self._settings.directory, 0o666 if system.group < 0 else 0o660, system.group)
+
+    def _forgetting(self) -> Forgetting:
+        settings = self._settings
+        rules = lambda: settings.now_ns() - settings.kept_ns, self.jobs.is_needed
+        return Forgetting(self._store, self._processes, *rules, settings.say)
 
     async def _end_jobs(self) -> None:
         self.jobs.stop_all()
@@ -232,22 +232,6 @@ class Manager:
             self.jobs.on_time()
             self._carry_out()
 
-    async def _forget(self) -> None:
-        """Jobs that have ended long ago: first what they have written, so that nothing of it is left without them."""
-        while True:
-            for job in self._store.outdated(self._settings.now_ns() - self._settings.kept_ns):
-                if self.jobs.is_needed(job) or self.jobs.has(job):
-                    continue
-                self._forgotten = job
-                try:
-                    await self._processes.remove(job)
-                except OSError as error:  # it is tried again
-                    self._settings.say(f"what {job} has written cannot be deleted: {error}")
-                else:
-                    self._store.forget(job)
-            self._forgotten = ""
-            await trio.sleep(FORGET_S)
-
     # ---- outputs
 
     def _carry_out(self) -> None:
@@ -303,7 +287,7 @@ class Manager:
                     planned = await self._access.submitted(principal, checked(job))
                     return control.PlannedJob(*self.jobs.planned(self._maker(planned)))
                 case control.ListJobs():
-                    found = await self._read(lambda kept: kept.jobs(request))
+                    found = await read(self._settings.directory, lambda kept: kept.jobs(request))
                     return control.JobList([visible_row(principal, job, answers.job_row(job, counts)) for job, counts in found])
                 case control.ListAttempts():
                     return await self._attempts(principal, request)
@@ -349,8 +333,6 @@ class Manager:
 
         Raises:  NotDone.
         """
-        if job.id == self._forgotten:
-            raise NotDone(f"{job.id} is being forgotten: submit it again")
         if self._settings.system is not None and not owns(principal, job):
             raise NotDone(f"{job.id} has ended: only {job.user} can run it again, with an environment of this user")
         for wrong in wrong_environ(environ):
@@ -358,15 +340,6 @@ class Manager:
         job = structs.replace(job, environ=environ)
         self._check_room(job)
         return job
-
-    async def _read(self, read: Callable[[Records], T]) -> T:
-        """Read records beside the event loop: there may be very many."""
-
-        def in_thread() -> T:
-            with records(self._settings.directory) as kept:
-                return read(kept)
-
-        return await trio.to_thread.run_sync(in_thread)
 
     def _named(self, name: str, index: int | None) -> Job:
         """The job with a name, if it has a task with the index.
@@ -383,7 +356,7 @@ class Manager:
     async def _attempts(self, principal: Principal, query: control.ListAttempts) -> control.Answer:
         if query.job:
             self._named(query.job, query.index)
-        found = await self._read(lambda kept: kept.attempts(query))
+        found = await read(self._settings.directory, lambda kept: kept.attempts(query))
         shown = []
         for job, task in found:
             shown.append(visible_record(principal, job, answers.record(job, visible_task(principal, job, task))))
@@ -392,7 +365,7 @@ class Manager:
     async def _shown(self, principal: Principal, name: str, index: int | None) -> control.Answer:
         found = self._named(name, index)
         tasks = [visible_task(principal, found, task) for task in self._store.tasks(name, index)]
-        counts = await self._read(lambda kept: kept.counts(name))
+        counts = await read(self._settings.directory, lambda kept: kept.counts(name))
         row = visible_row(principal, found, answers.job_row(found, counts))
         directory, is_shared = str(self._processes.job_directory(name)), self._settings.system is not None
         return control.ShownJob(row, tasks, directory, self._settings.url, is_shared)

@@ -8,10 +8,9 @@ nothing done. At the end it writes ``exit`` and kills what the command has left 
 
 import os
 import re
-import shutil
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -23,6 +22,7 @@ from ykactor.core.values.quantities import quantity_text
 from ykactor.local.isolation import Isolation
 from ykactor.local.launcher import EXECUTE
 from ykactor.local.model import Ended, Job, Task
+from ykactor.local.removal import Removal
 from ykactor.local.untrusted import Unreadable, is_there, open_regular, read_small
 
 # A signal to the group is the command's business: the shell stays, and says how the command has ended. ``command -p`` and
@@ -67,6 +67,7 @@ class Processes:
         self._watched: set[Path] = set()
         #: Attempts that had ended before they were told to end.
         self._ended_before: set[Path] = set()
+        self._removal = Removal()
 
     def attempt(self, task: Task) -> Path:
         """The directory of the present attempt."""
@@ -165,13 +166,15 @@ class Processes:
             self._signal(attempt, signal.SIGKILL)
             await _kill_all(attempt)
 
-    async def remove(self, job: str) -> None:
-        """Delete what the tasks of a job have written.
+    async def remove(self, jobs: Sequence[str], uid: int | None) -> list[str]:
+        """Delete what the tasks of jobs have written; ``uid`` is that of a shared machine.
 
-        Raises:  OSError: something is left.
+        Returns:  the jobs of which something is left.
+
+        Raises:  OSError.
         """
-        with suppress(FileNotFoundError):
-            await trio.to_thread.run_sync(shutil.rmtree, self.job_directory(job))
+        await self._removal.delete([self.job_directory(job) for job in jobs], None)
+        return await trio.to_thread.run_sync(lambda: [job for job in jobs if is_there(self.job_directory(job))])
 
     async def _reaped(self, attempt: Path) -> tuple[int | None, int]:
         """Wait for the shell that this program has started; its process number, None if there is none.

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
+import trio
 from msgspec import Meta, Struct
 
 from ykactor.local.model import Job, State, Task
-from ykactor.local.store import FILE, decode_job, decode_task
+from ykactor.local.store import FILE, UID, decode_job, decode_task
+
+T = TypeVar("T")
 
 #: Jobs, or attempts, of one answer.
 LIMIT_MAX = 10_000
+#: Of ended jobs so many are kept, with so many tasks and attempts together.
+KEPT_MAX = 10_000
+KEPT_ROWS = 1_000_000
 
 
 class Query(Struct, frozen=True, omit_defaults=True):
@@ -50,6 +56,20 @@ Counts = dict[State, int]
 #: The data of a job; without an environment, which may have 1 MiB, and which only a job has that has not ended.
 _WITHOUT_ENVIRON = """CASE WHEN ended_ns IS NULL
     THEN json_set(CAST(data AS TEXT), '$.environ', json('[]')) ELSE data END"""
+#: Of each user those that have ended last are kept longest, so that nobody has them forgotten by submitting many.
+_OUTDATED = f"""
+WITH own AS (
+    SELECT id, number, ended_ns, coalesce(rows, 0) AS rows, row_number() OVER latest AS place, sum(rows) OVER latest AS size
+    FROM job LEFT JOIN (
+        SELECT job, count(*) AS rows FROM (SELECT job FROM task UNION ALL SELECT job FROM attempt) GROUP BY job
+    ) ON job = id WHERE ended_ns IS NOT NULL
+    WINDOW latest AS (
+        PARTITION BY {UID}
+        ORDER BY ended_ns DESC, number DESC ROWS UNBOUNDED PRECEDING))
+SELECT id FROM job WHERE ended_ns < ? UNION ALL
+SELECT id FROM (SELECT id FROM own ORDER BY place, ended_ns DESC LIMIT -1 OFFSET ?) UNION ALL
+SELECT id FROM (SELECT id, sum(rows) OVER (ORDER BY size, ended_ns DESC, number DESC) AS total FROM own) WHERE total > ?
+"""
 #: A number larger than those of the attempts before the present one.
 _PRESENT = 2**31
 
@@ -89,6 +109,18 @@ class Records:
         rows = self._connection.execute("SELECT state, count(*) FROM task WHERE job = ? GROUP BY state", (job,))
         return {State(state): count for state, count in rows}
 
+    def outdated(self, before_ns: int) -> list[str]:
+        """The jobs that have ended before a time, or are too many, or have too many tasks: then those of the user with most."""
+        rows = self._connection.execute(_OUTDATED, (before_ns, KEPT_MAX, KEPT_ROWS))
+        return list(dict.fromkeys(job for (job,) in rows))
+
+    def gone(self) -> dict[int | None, list[str]]:
+        """The jobs that are forgotten, and have left something behind, by their users."""
+        found: dict[int | None, list[str]] = {}
+        for job, uid in self._connection.execute("SELECT job, uid FROM gone ORDER BY length(job), job"):
+            found.setdefault(uid, []).append(job)
+        return found
+
     def _newest(self, query: Query) -> Iterator[Job]:
         statement = f"""SELECT {_WITHOUT_ENVIRON} FROM job WHERE (ended_ns IS NULL OR ended_ns >= ?) AND (? = '' OR id = ?)
         ORDER BY number DESC"""
@@ -105,6 +137,16 @@ class Records:
         ) WHERE task_index = coalesce(:index, task_index) ORDER BY task_index DESC, number DESC"""
         for data, _ in self._connection.execute(statement, {"job": job, "index": query.index}):
             yield decode_task(data)
+
+
+async def read(directory: Path, query: Callable[[Records], T]) -> T:
+    """The answer to a query about a state directory. It is read beside the event loop: there may be very many records."""
+
+    def in_thread() -> T:
+        with records(directory) as kept:
+            return query(kept)
+
+    return await trio.to_thread.run_sync(in_thread)
 
 
 @contextmanager

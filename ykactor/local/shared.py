@@ -6,17 +6,15 @@ the user's word; the kernel says when the task has ended, and whether by itself.
 user, and root opens nothing in it. A task is known by its control group, which its user can neither leave nor choose.
 """
 
-import json
 import os
 import re
+import shutil
 import signal
 import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
 
 import trio
 from msgspec import structs
@@ -24,6 +22,8 @@ from msgspec import structs
 from ykactor.local import launcher
 from ykactor.local.model import Ended, Job, Task
 from ykactor.local.processes import NotStarted, environment
+from ykactor.local.programs import launch
+from ykactor.local.removal import Removal
 from ykactor.local.shared_groups import SharedCgroups
 
 _BEGUN = re.compile(r"([1-9]\d{0,6}) (\d+)\n")
@@ -33,8 +33,6 @@ _SMALL = 4096
 _FORBIDDEN = "forbidden\n"
 _VANISHED = "its process has vanished: it was killed from outside, or the machine had no memory left"
 _NOT_BEGUN = "it could not say that it has begun: is the disk full, or does the directory of users not answer?"
-#: Seconds in which the files of an attempt have to be deleted: its user may have mounted something there.
-_REMOVED_S = 60.0
 
 
 class SharedProcesses:
@@ -52,9 +50,11 @@ class SharedProcesses:
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         #: Tasks that had ended before they were told to end.
         self._ended_before: set[str] = set()
+        self._removal = Removal()
         self._state.mkdir(mode=0o700, exist_ok=True)
         self._jobs.mkdir(mode=0o711, exist_ok=True)
         self._jobs.chmod(0o711)  # whatever the umask
+        _sort(self._state)
 
     def job_directory(self, job: str) -> Path:
         """The directory with those of the attempts, ``INDEX.ATTEMPT``, which are of the user of the job."""
@@ -67,6 +67,7 @@ class SharedProcesses:
         """
         assert job.login is not None, "each job of a shared machine has a user"
         try:
+            self._begun(task).parent.mkdir(mode=0o700, exist_ok=True)
             attempt = self._user_directory(task, job.login.uid)
             order = {
                 "uid": job.login.uid,
@@ -80,7 +81,7 @@ class SharedProcesses:
                 "arguments": [_text(word) for word in job.arguments],
                 "environ": [_text(b"=".join(pair)) for pair in environment(job, task, attempt, {}).items()],
             }
-            self._children[task.key] = _launch(order)
+            self._children[task.key] = launch(launcher, order)
         except (OSError, ValueError) as error:
             raise NotStarted(f"the command cannot be started: {error}") from None
 
@@ -90,10 +91,12 @@ class SharedProcesses:
     def forbid(self, task: Task) -> None:
         """Let an attempt that has not begun never begin, also if its launcher is on its way."""
         begun = self._begun(task)
-        with suppress(OSError), tempfile.NamedTemporaryFile("w", dir=begun.parent) as file:
-            file.write(_FORBIDDEN)
-            file.flush()
-            begun.hardlink_to(file.name)
+        with suppress(OSError):
+            begun.parent.mkdir(mode=0o700, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=begun.parent) as file:
+                file.write(_FORBIDDEN)
+                file.flush()
+                begun.hardlink_to(file.name)
 
     async def wait(self, task: Task) -> Ended:
         """Wait until the command of a task has ended; then nothing of the task is left."""
@@ -130,22 +133,30 @@ class SharedProcesses:
                 self._children[task.key].kill()
         self._groups.kill(task)
 
-    async def remove(self, job: str) -> None:
-        """Delete what the tasks of a job have written, and what root knows of them.
+    async def remove(self, jobs: Sequence[str], uid: int | None) -> list[str]:
+        """Delete what the tasks of jobs of a user have written, and what root knows of them.
 
-        Raises:  OSError: something is left.
+        Returns:  the jobs of which the user has left something.
+
+        Raises:  OSError.
         """
+        await self._removal.delete([self.job_directory(job) for job in jobs], uid)
+        return await trio.to_thread.run_sync(lambda: [job for job in jobs if not self._removed(job)])
+
+    def _removed(self, job: str) -> bool:
+        """Remove the directories of root for a job, below which a user may have mounted something; True if they are gone."""
+        shutil.rmtree(self._state / job, ignore_errors=True)
         directory = self.job_directory(job)
-        for attempt in list(directory.iterdir()) if directory.exists() else []:
-            status = attempt.lstat()
-            if status.st_uid:
-                await _launched({"remove": str(attempt), "uid": status.st_uid})
-            with suppress(FileNotFoundError):
-                attempt.rmdir()
-        with suppress(FileNotFoundError):
+        try:
+            for attempt in directory.iterdir():
+                with suppress(OSError):
+                    attempt.rmdir()
             directory.rmdir()
-        for path in self._state.glob(f"{job}.*"):
-            path.unlink()
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return True
 
     def _user_directory(self, task: Task, uid: int) -> Path:
         """The directory of the attempt; it may be there: who starts a task may have been killed."""
@@ -157,15 +168,23 @@ class SharedProcesses:
         return attempt
 
     def _begun(self, task: Task) -> Path:
-        return self._state / f"{task.job}.{task.index}.{task.attempt}.begun"
+        return self._state / task.job / f"{task.index}.{task.attempt}.begun"
 
     def _exit(self, task: Task) -> Path:
-        return self._state / f"{task.job}.{task.index}.{task.attempt}.exit"
+        return self._state / task.job / f"{task.index}.{task.attempt}.exit"
 
     def _process(self, task: Task) -> tuple[int, str] | None:
         """The number of the process and its start; None if it has not begun."""
         found = _BEGUN.fullmatch(_content(self._begun(task)))
         return None if found is None else (int(found[1]), found[2])
+
+
+def _sort(state: Path) -> None:
+    """Give each job a directory of its own for its files, which older versions have in one."""
+    for file in [entry for entry in os.scandir(state) if entry.is_file(follow_symlinks=False)]:
+        job, _, name = file.name.partition(".")
+        (state / job).mkdir(mode=0o700, exist_ok=True)
+        os.rename(file, state / job / name)
 
 
 def _content(path: Path) -> str:
@@ -179,37 +198,6 @@ def _content(path: Path) -> str:
 
 def _text(data: bytes) -> str:
     return data.decode("latin-1")
-
-
-_COMMAND = [sys.executable, "-I", "-S", launcher.__file__]
-
-
-def _launch(order: dict[str, Any]) -> subprocess.Popen[bytes]:
-    """Start the launcher.
-
-    Raises:  OSError.
-    """
-    with _written(order) as file:
-        return subprocess.Popen(_COMMAND, stdin=file, env={}, cwd="/", start_new_session=True, **_SILENT)
-
-
-async def _launched(order: dict[str, Any]) -> None:
-    """Run the launcher to its end, or to its time limit."""
-    with _written(order) as file, trio.move_on_after(_REMOVED_S):
-        await trio.run_process(_COMMAND, stdin=file, env={}, cwd="/", start_new_session=True, check=False, **_SILENT)
-
-
-_SILENT: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-
-
-@contextmanager
-def _written(order: dict[str, Any]) -> Iterator[BinaryIO]:
-    """A file without a name that has an order: nobody waits for its reader, and no half of it is ever read."""
-    with open(os.memfd_create("order"), "w+b") as file:
-        file.write(json.dumps(order).encode())
-        file.flush()
-        file.seek(0)
-        yield file
 
 
 def _runs(pid: int, started: str) -> bool:

@@ -11,10 +11,9 @@ from msgspec import structs
 from ykactor.local.model import Job, State, Task
 
 FILE = "jobs.sqlite"
-#: Of ended jobs so many are kept, with so many tasks and attempts together; of a task so many attempts.
-KEPT_MAX = 10_000
-KEPT_ROWS = 1_000_000
+#: Attempts of a task that are kept, and rows that one commit deletes.
 KEPT_ATTEMPTS = 20
+_CLEARED_MAX = 500
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS job(
@@ -23,6 +22,7 @@ CREATE TABLE IF NOT EXISTS task(
     job TEXT, task_index INTEGER, data BLOB, state TEXT, PRIMARY KEY(job, task_index)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS attempt(
     job TEXT, task_index INTEGER, attempt INTEGER, data BLOB, PRIMARY KEY(job, task_index, attempt)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS gone(job TEXT PRIMARY KEY, uid INTEGER) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS job_ended ON job(ended_ns);
 """
 #: The file of version 0.2 has the state of a task only in its data.
@@ -30,21 +30,10 @@ _ADD_STATES = """
 ALTER TABLE task ADD COLUMN state TEXT;
 UPDATE task SET state = json_extract(CAST(data AS TEXT), '$.state');
 """
-#: Of each user those that have ended last are kept longest, so that nobody has them forgotten by submitting many.
-_OUTDATED = """
-WITH own AS (
-    SELECT id, number, ended_ns, coalesce(rows, 0) AS rows, row_number() OVER latest AS place, sum(rows) OVER latest AS size
-    FROM job LEFT JOIN (
-        SELECT job, count(*) AS rows FROM (SELECT job FROM task UNION ALL SELECT job FROM attempt) GROUP BY job
-    ) ON job = id WHERE ended_ns IS NOT NULL
-    WINDOW latest AS (
-        PARTITION BY json_extract(CAST(data AS TEXT), '$.login.uid')
-        ORDER BY ended_ns DESC, number DESC ROWS UNBOUNDED PRECEDING))
-SELECT id FROM job WHERE ended_ns < ? UNION ALL
-SELECT id FROM (SELECT id FROM own ORDER BY place, ended_ns DESC LIMIT -1 OFFSET ?) UNION ALL
-SELECT id FROM (SELECT id, sum(rows) OVER (ORDER BY size, ended_ns DESC, number DESC) AS total FROM own) WHERE total > ?
-"""
 _INDEX_STATES = "CREATE INDEX IF NOT EXISTS task_state ON task(job, state)"
+#: The user of a job on a shared machine.
+UID = "json_extract(CAST(data AS TEXT), '$.login.uid')"
+_ENDED = "ended_ns IS NOT NULL AND id IN (SELECT value FROM json_each(?))"
 _encode = msgspec.json.Encoder().encode
 decode_job = msgspec.json.Decoder(Job).decode
 decode_task = msgspec.json.Decoder(Task).decode
@@ -57,6 +46,7 @@ class Store:
     """
 
     def __init__(self, directory: Path) -> None:
+        self.directory = directory
         path = directory / FILE
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))  # others may enter; the files beside it are alike
         self._connection = sqlite3.connect(path, isolation_level=None)
@@ -126,7 +116,8 @@ class Store:
 
     def states_of(self, job: str) -> dict[int, State] | None:
         """The states of the tasks of a job; None if there is no such job."""
-        rows = self._connection.execute("SELECT task_index, state FROM task WHERE job = ? ORDER BY task_index", (job,))
+        statement = "SELECT task_index, state FROM task WHERE job = (SELECT id FROM job WHERE id = ?) ORDER BY task_index"
+        rows = self._connection.execute(statement, (job,))
         return {index: State(state) for index, state in rows} or None
 
     def submitted_with(self, token: str) -> Job | None:
@@ -137,14 +128,22 @@ class Store:
         row = self._connection.execute(statement, (value,)).fetchone()
         return None if row is None else decode_job(row[0])
 
-    def outdated(self, before_ns: int) -> list[str]:
-        """The jobs that have ended before a time, or are too many, or have too many tasks: then those of the user with most."""
-        rows = self._connection.execute(_OUTDATED, (before_ns, KEPT_MAX, KEPT_ROWS))
-        return list(dict.fromkeys(job for (job,) in rows))
-
-    def forget(self, job: str) -> None:
+    def forget(self, jobs: Sequence[str]) -> None:
+        """Jobs are there no more, unless they have not ended: one of them may go on again. Their tasks are left to ``clear``."""
+        named = (_encode(jobs),)
         with self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.execute("DELETE FROM task WHERE job = ?", (job,))
-            self._connection.execute("DELETE FROM attempt WHERE job = ?", (job,))
-            self._connection.execute("DELETE FROM job WHERE id = ?", (job,))
+            self._connection.execute(f"INSERT INTO gone SELECT id, {UID} FROM job WHERE {_ENDED}", named)
+            self._connection.execute(f"DELETE FROM job WHERE {_ENDED}", named)
+
+    def clear(self, jobs: Sequence[str]) -> bool:
+        """Delete some of the tasks of jobs that are forgotten; True if nothing of them is left."""
+        named = {"jobs": _encode(jobs), "most": _CLEARED_MAX}
+        with self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            for table, key in (("attempt", "job, task_index, attempt"), ("task", "job, task_index")):
+                found = f"SELECT {key} FROM {table} WHERE job IN (SELECT value FROM json_each(:jobs)) LIMIT :most"
+                if self._connection.execute(f"DELETE FROM {table} WHERE ({key}) IN ({found})", named).rowcount:
+                    return False
+            self._connection.execute("DELETE FROM gone WHERE job IN (SELECT value FROM json_each(?))", (named["jobs"],))
+        return True
