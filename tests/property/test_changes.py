@@ -9,7 +9,8 @@ from test_what_if import bases_of, made, make
 
 from ykactor.core.inspection.changes import Change, Prioritise, Raise, Search, Wait
 from ykactor.core.messages.asks import AskID
-from ykactor.core.values.ids import AllocationKey, ApplicationID, PartitionName, QueuePath
+from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName, QueuePath
+from ykactor.sim import smallest
 from ykactor.sim.direct import DirectPartitions
 from ykactor.sim.simulator import Record, ignore, run_directly, to_ns
 from ykactor.sim.smallest import Outcome
@@ -83,6 +84,60 @@ def test_time_alone() -> None:
     back = si.AllocationRequest(releases=si.AllocationReleasesRequest([failed]))
     result = searched(QUEUES, [node(8), app("app", "root.a"), ask("t2", "app", 1), back])
     assert [(found.changes, found.node_id, found.at_ns) for found in result.found] == [([Wait(29)], "n1", to_ns(33))]
+
+
+def told(key: str, owner: str, vcore: int, run_s: str) -> si.AllocationRequest:
+    allocation = si.Allocation(key, owner, resource_per_alloc=cores(vcore), allocation_tags={"runSeconds": run_s})
+    return si.AllocationRequest(allocations=[allocation])
+
+
+def waits(*sent: ScenarioRequest) -> list[tuple[Wait, str]]:
+    """The waits after which three cores are there for an ask, on a node of four that others use, and where it is placed then."""
+    first = [node(4), app("app", "root.a"), app("quick", "root.b", runSeconds="60")]
+    result = searched(QUEUES, [*first, *sent, ask("t2", "app", 3)])
+    return [(found.changes[0], found.node_id) for found in result.found if isinstance(found.changes[0], Wait)]
+
+
+def of_task(seconds: float, owner: str, key: str) -> tuple[Wait, str]:
+    return Wait(seconds, (ApplicationID(owner), AllocationKey(key)), NodeID("n1")), "n1"
+
+
+def test_run_times_that_were_told() -> None:
+    """AP-157: the last end is named after which there is room, with what is left until then; an ask's tag comes before that of
+    its application.
+    """
+    assert waits(told("q-1", "quick", 2, "90.5"), told("q-2", "quick", 2, "")) == [of_task(90.5 - 3, "quick", "q-1")]
+    assert waits(told("q-1", "quick", 3, ""), told("t1", "app", 1, "3600")) == [of_task(60 - 3, "quick", "q-1")]
+
+
+def test_ends_at_the_same_time() -> None:
+    """They come one after the other, in the order in which the tasks began: the one after which there is room is named."""
+    tasks = [si.Allocation(f"q-{number}", "quick", resource_per_alloc=cores(1)) for number in range(4)]
+    assert waits(si.AllocationRequest(allocations=tasks)) == [of_task(60 - 2, "quick", "q-2")]
+
+
+def test_what_starts_meanwhile_ends_too() -> None:
+    """Asks ahead get the room first, and give it back when their run times are over."""
+    assert waits(told("q-1", "quick", 4, "30"), told("t1", "app", 4, "45")) == [of_task(30 - 3 + 45, "app", "t1")]
+
+
+@pytest.mark.parametrize("run_s", ["", "0", "-1", "nan", "inf", "1e99", str(2**63), "soon", "1"])
+def test_run_times_that_tell_nothing(run_s: str) -> None:
+    """AP-157: what is no number, is too large, or was too short: then nobody knows when the task ends."""
+    assert waits(told("t1", "app", 4, run_s)) == []
+
+
+def test_placeholders_run_until_they_are_replaced() -> None:
+    """AP-157: the run time of their application is that of its real tasks. They time out after 15 minutes (GA-42)."""
+    held = si.Allocation("q-1", "quick", resource_per_alloc=cores(4), placeholder=True, task_group_name="g")
+    assert waits(si.AllocationRequest(allocations=[held])) == [(Wait(15 * 60 - 2), "n1")]
+
+
+def test_waiting_is_told_beside_four_smaller_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting is always one of the results, of which there are only so many."""
+    monkeypatch.setattr(smallest, "RESULTS_MAX", 2)
+    result = searched(QUEUES, [node(4), app("app", "root.a"), told("t1", "app", 4, "60"), ask("t2", "app", 4)])
+    assert [type(found.changes[0]) for found in result.found][1:] == [Wait]
 
 
 def test_parts_of_cores_and_small_amounts() -> None:

@@ -149,6 +149,25 @@ def test_a_known_end_is_named() -> None:
     )
 
 
+def test_a_run_time_that_was_told_with_a_task() -> None:
+    """AP-157: tasks that run end as they were told, also after the scenario, while an ask waits that may begin."""
+    messages = [*filled()[:2], TimedRequest(0, si.AllocationRequest(allocations=[allocation("o-1", "old"), told("o-2", "600")]))]
+    bases = played(Scenario("w", QUEUES, 100, messages=messages))
+    for asks, seconds, outcomes in (
+        ([allocation("o-3", "old")], 500, [("runs", ["o-2"], 500)]),
+        ([allocation("o-3", "old"), allocation("o-4", "old", 3)], 500, [("runs", ["o-2"], 500), ("never", [], None)]),
+        ([allocation("o-4", "old", 3)], 60, [("never", [], None)]),
+    ):
+        sent = TimedRequest(0, si.AllocationRequest(allocations=asks))
+        found = dry_run(lambda: made(bases), Scenario("", "", 60, messages=[sent]), 100 * 10**9, reserves=True)
+        assert found.seconds == seconds
+        assert [(each.outcome, each.ends, each.after_seconds) for each in found.asks] == outcomes
+
+
+def told(key: str, run_s: str) -> si.Allocation:
+    return structs.replace(allocation(key, "old"), allocation_tags={"runSeconds": run_s})
+
+
 def test_an_unknown_end() -> None:
     """The ask waits for tasks of which nobody told when they end. One that is too large for its queue never runs."""
     found = tried(allocation("y-1", "y"), allocation("y-2", "y"), allocation("y-3", "y", 3))

@@ -257,6 +257,15 @@ def test_time_limits(world):
     assert task.reason == "ran longer than 1209600 s"
 
 
+def test_the_daemon_is_told_how_long_tasks_run_at_most(world):
+    """AP-157: by a tag of the application, if the job has a limit."""
+    world.submit()
+    world.submit(time_limit_s=90.5)
+    world.jobs.report()
+    told = [request for request in world.jobs.take().requests if isinstance(request, si.ApplicationRequest)]
+    assert [entry.tags.get("runSeconds") for request in told for entry in request.new] == [None, "90.5"]
+
+
 @pytest.mark.parametrize("which", ["application", "ask", "request"])
 def test_what_the_daemon_rejects_has_ended(world, which):
     """With its reason; the application goes, because nothing would complete it."""

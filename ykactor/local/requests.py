@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
+from ykactor.core.messages.asks import RUN_SECONDS_TAG
 from ykactor.local.model import Job, State, Task
 from ykactor.wire.si import messages as si
 
@@ -36,10 +37,15 @@ def application(job: Job, *, is_held: bool) -> si.AddApplicationRequest:
         application_id=job.id,
         queue_name=job.queue,
         ugi=si.UserGroupInformation(user=job.user, groups=job.login.groups if job.login else []),
-        tags={"namespace": job.queue.removeprefix(_ROOT) or "default"},
+        tags={"namespace": job.queue.removeprefix(_ROOT) or "default", **_run_time(job)},
         placeholder_ask={name: amount * job.count for name, amount in job.resource.items()} if is_held else None,
         gang_scheduling_style="Hard" if is_held else "",
     )
+
+
+def _run_time(job: Job) -> dict[str, str]:
+    """The tag that tells how long its tasks run at most (AP-157)."""
+    return {RUN_SECONDS_TAG: f"{job.time_limit_s:.12g}"} if job.time_limit_s else {}
 
 
 def withdrawn(job: Job) -> si.ApplicationRequest:

@@ -12,6 +12,7 @@ from ykactor.core.inspection.explaining import Everything, Sight
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import Allocated, AllocationRejected, AskAdded, Fact, Preempted, Released
 from ykactor.core.messages.states import ApplicationState
+from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName, QueuePath
 from ykactor.core.values.resources import Resource, add_to
 from ykactor.core.values.times import S_NS
@@ -71,7 +72,8 @@ class DryRun(Struct, frozen=True, rename="camel"):
 
     Attributes:
         begin_ns: the Unix time of second 0.
-        seconds: how long they were tried: nothing else arrives, and tasks of which nobody told when they end do not end.
+        seconds: how long they were tried: nothing else arrives, and tasks of which nobody told when they end do not end. It is
+            longer than the scenario if asks wait then, and ends are known.
         refused: why messages, or parts of them, had no effect.
     """
 
@@ -101,7 +103,7 @@ def dry_run(fork: Fork, scenario: Scenario, begin_ns: int, sight: Sight | None =
         for at_s, mistake, asks in messages
         for subject in asks
     ]
-    return DryRun(begin_ns, scenario.until, tried, run.refused)
+    return DryRun(begin_ns, run.seconds, tried, run.refused)
 
 
 def _mistake(message: TimedRequest) -> str:
@@ -136,6 +138,8 @@ class _Course(Watcher):
         self._begin_ns = begin_ns
         #: The messages whose asks have not been looked at.
         self._messages = deque(scenario.messages)
+        #: Those of ``waited`` that may not have begun.
+        self._hopeful: list[Subject] = []
         #: The node of each task that has ended at this time.
         self._ended: list[tuple[NodeID, _Other]] = []
         self._ended_ns = -1
@@ -162,15 +166,33 @@ class _Course(Watcher):
 
     def look(self, run: Run, at_ns: int) -> None:
         """Look for the causes of the tasks that were sent since the last instant, and have not begun."""
+        if not self._messages:
+            return
         causes = {name: PendingCauses(partition.scheduler.state) for name, partition in run.partitions.items()}
         names = _names(run)
         while self._messages and self._begin_ns + to_ns(self._messages[0].at) <= at_ns:
             for subject in _asks_of(self._messages.popleft(), names):
-                partition, key = run.partitions.get(subject.partition), AllocationKey(subject.key)
-                applications = {} if partition is None else partition.scheduler.state.applications
-                found = applications.get(ApplicationID(subject.application_id))
-                if found is not None and key in found.asks:
-                    self.waited[subject] = causes[subject.partition].of_ask(found, key), found.asks[key][0]
+                if (found := _asked(run, subject)) is not None:
+                    application, ask = found
+                    self.waited[subject] = causes[subject.partition].of_ask(application, ask.allocation_key), ask
+                    self._hopeful.append(subject)
+
+    def waits(self, run: Run) -> bool:
+        """True if one of the tasks waits, and may begin."""
+        while self._hopeful:
+            subject = self._hopeful[-1]
+            if subject not in self.began and _asked(run, subject) is not None and not is_for_ever(*self.waited[subject]):
+                return True
+            self._hopeful.pop()
+        return False
+
+
+def _asked(run: Run, subject: Subject) -> tuple[PendingApplication, Ask] | None:
+    """The pending ask of that name, and its application; None if there is none."""
+    partition, key = run.partitions.get(subject.partition), AllocationKey(subject.key)
+    applications = {} if partition is None else partition.scheduler.state.applications
+    found = applications.get(ApplicationID(subject.application_id))
+    return (found, found.asks[key][0]) if found is not None and key in found.asks else None
 
 
 def _names(run: Run) -> dict[str, PartitionName]:

@@ -1,7 +1,7 @@
 """The effect of another configuration on the present state: two runs of it, with the present configuration and with the other.
 
 What is different as soon as nothing more can be decided is "at once"; the rest comes within a while. Nothing else arrives in
-either run, and nobody knows when tasks end.
+either run, and tasks end where it was told how long they run at most.
 """
 
 from __future__ import annotations

@@ -23,6 +23,8 @@ from ykactor.core.inspection.changes import (
     Undrain,
     Wait,
 )
+from ykactor.core.messages.asks import AskID
+from ykactor.core.values.ids import NodeID
 from ykactor.sim.candidates import Family, Part
 
 #: Results, tries of all and of one, changes that are made together, and how often an added amount is doubled.
@@ -39,12 +41,14 @@ class Outcome(Struct, frozen=True):
         at_ns: the Unix time at which it begins to run.
         reason: why it still waits, or why a change is refused.
         next_part: the change of what binds first now, if it was asked for.
+        ended: after a wait the task of which the end has let it begin, and its node.
     """
 
     node_id: str = ""
     at_ns: int = 0
     reason: str = ""
     next_part: Part | None = None
+    ended: tuple[AskID, NodeID] | None = None
 
 
 class EndedError(Exception):
@@ -93,13 +97,13 @@ class _Tries:
 
 
 def search(families: Iterable[Family], attempt: Attempt, wait: Callable[[], Found | None]) -> Search:
-    """The smallest changes: of each family one, else several together.
+    """The smallest changes: of each family one, else several together; and waiting, if that helps.
 
     Args:
         families: as ``candidates.families`` yields them.
         wait: tries at the end whether time alone helps; raises as an attempt.
     """
-    tries, found, is_ended = _Tries(attempt), list[Found](), False
+    tries, found, waits, is_ended = _Tries(attempt), list[Found](), list[Found](), False
     try:
         for family in families:
             for part in family:
@@ -109,12 +113,11 @@ def search(families: Iterable[Family], attempt: Attempt, wait: Callable[[], Foun
         if not found:
             tries.begin()
             _together(tries, found)
-        waited = wait()
-        found += [] if waited is None else [waited]
+        waits += filter(None, [wait()])
     except EndedError:
         is_ended = True
-    found.sort(key=_order)
-    return Search(found[:RESULTS_MAX], is_ended, tries.count, "" if found else tries.reason)
+    shown = sorted([*sorted(found, key=_order)[: RESULTS_MAX - len(waits)], *waits], key=_order)
+    return Search(shown, is_ended, tries.count, "" if shown else tries.reason)
 
 
 # ---- one change

@@ -21,21 +21,24 @@ from ykactor.core.inspection.explaining import Everything, Sight
 from ykactor.core.messages.asks import AskID
 from ykactor.core.messages.asks import ask_id as id_of
 from ykactor.core.messages.facts import Fact, Preempted
+from ykactor.core.messages.kinds import TerminationType
+from ykactor.core.messages.submissions import ReleaseAllocations
 from ykactor.core.turn.scheduler import Cores
-from ykactor.core.values.ids import NodeID
+from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
 from ykactor.core.values.times import S_NS
 from ykactor.core.waiting.causes import PendingCauses
 from ykactor.sim.candidates import Situation, families, next_part
 from ykactor.sim.changes import apply
 from ykactor.sim.direct import DirectPartition
 from ykactor.sim.smallest import Attempt, EndedError, Outcome, search
+from ykactor.sim.told import ToldEnds
 
 #: How long a try goes on when the ask may preempt: longer than victims are waited for.
 _PREEMPTING_NS = 60 * S_NS
 _WOULD_PREEMPT = "it would preempt others for it, which it may only with --preempt"
-#: How far a try looks that only waits.
+#: How far a try looks that only waits, and how often something happens meanwhile.
 _WAIT_MAX_S = 24 * 3600
-_WAKES_MAX = 1_000
+_WAKES_MAX = 10_000
 
 
 class Twin:
@@ -53,6 +56,7 @@ class Twin:
         self, cores: Cores, now_ns: int, ask_id: AskID, sight: Sight | None = None, *, may_preempt: bool = False
     ) -> None:
         self._preempted: set[AskID] = set()
+        self._ends: ToldEnds | None = None
         self.partition = DirectPartition(
             cores[0].registry.config, CYCLE_BUDGET, self._observe, now_ns=now_ns, wakes=True, cores=cores
         )
@@ -62,6 +66,9 @@ class Twin:
         self._preempted.clear()
 
     def _observe(self, facts: list[Fact]) -> None:
+        if self._ends is not None:
+            for fact in facts:
+                self._ends.observe(self.partition.core.name, fact)
         self._preempted |= {id_of(fact.ask) for fact in facts if isinstance(fact, Preempted)}
 
     @property
@@ -101,15 +108,36 @@ class Twin:
         return Outcome(reason=": ".join(filter(None, (cause.code.value, told))), next_part=part)
 
     def wait_here(self) -> Outcome:
-        """Let time go on until the ask is placed by what the partition does by itself. The twin is of no use afterwards."""
+        """Let time go on until the ask is placed: by what the partition does by itself, or when tasks end as told.
+
+        The twin is of no use afterwards.
+        """
+        self._ends = ends = ToldEnds({self.partition.core.name: self.partition})
+        ends.resume(self._now_ns)
+        beyond_ns = self._now_ns + _WAIT_MAX_S * S_NS + 1
         for _ in range(_WAKES_MAX):
-            due_ns = self.partition.next_ns()
-            if due_ns is None or due_ns > self._now_ns + _WAIT_MAX_S * S_NS:
+            wakes_ns = self.partition.next_ns()
+            at_ns = min(ends.next_ns(beyond_ns), beyond_ns if wakes_ns is None else wakes_ns)
+            if at_ns == beyond_ns:
                 break
-            self.partition.advance(due_ns)
-            if (placed := self.placement()) is not None:
-                return Outcome(*placed)
+            if at_ns == wakes_ns:
+                self.partition.advance(at_ns)
+                if (placed := self.placement()) is not None:
+                    return Outcome(*placed)
+            elif (outcome := self._end(ends, at_ns)) is not None:
+                return outcome
         return Outcome()
+
+    def _end(self, ends: ToldEnds, at_ns: int) -> Outcome | None:
+        """End tasks at their time, one after the other, until the ask is placed."""
+        registry = self.partition.core.registry
+        for _, owner, key in ends.ended(at_ns):
+            task = ApplicationID(owner), AllocationKey(key)
+            _, node_id = registry.leaf_of(task[0]).applications[task[0]].tasks.allocations[task[1]]
+            self.partition.intake(at_ns, [ReleaseAllocations(*task, TerminationType.STOPPED_BY_RM)])
+            if (placed := self.placement()) is not None:
+                return Outcome(*placed, ended=(task, node_id))
+        return None
 
     def smallest_changes(self, attempt: Attempt, wait: Callable[[], Outcome]) -> Search:
         """The smallest changes with which the ask is placed.
@@ -120,8 +148,8 @@ class Twin:
 
         def waited() -> Found | None:
             outcome = wait()
-            seconds = (outcome.at_ns - self._now_ns) / S_NS
-            return Found([Wait(seconds)], outcome.node_id, outcome.at_ns) if outcome.node_id else None
+            change = Wait((outcome.at_ns - self._now_ns) / S_NS, *(outcome.ended or ()))
+            return Found([change], outcome.node_id, outcome.at_ns) if outcome.node_id else None
 
         found = Situation(self.partition, self._ask_id)
         return search(families(found, self._now_ns, may_preempt=self._may_preempt), attempt, waited)

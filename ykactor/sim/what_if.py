@@ -33,11 +33,15 @@ from ykactor.core.waiting.causes import PendingCauses, can_never_run
 from ykactor.core.waiting.reasons import PendingCause
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.sim.simulator import Record, run_directly
+from ykactor.sim.told import ToldEnds
 from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.si import messages as si
 
 #: Makes the partitions of the recorded state, anew with each call.
 Fork = Callable[[], Mapping[PartitionName, Cores]]
+
+#: How long, and for how many ends of tasks, a run goes on after its scenario.
+_WAIT_MAX_NS, _ENDS_MAX = 24 * 3600 * S_NS, 1_000
 
 TaskState = Literal["runs", "waits", "ended", "refused"]
 
@@ -122,6 +126,7 @@ class Run:
         rejected: why partitions have rejected a configuration.
         refused: why messages had no effect; known at its end. So are the partitions in ``changes``.
         partitions: the present ones.
+        seconds: how long it was; known at its end.
     """
 
     def __init__(self, begin_ns: int) -> None:
@@ -130,6 +135,7 @@ class Run:
         self.rejected: list[str] = []
         self.refused: list[str] = []
         self.partitions: Mapping[PartitionName, DirectPartition] = {}
+        self.seconds = 0.0
         self._begin_ns = begin_ns
 
     def observe(self, partition: PartitionName, fact: Fact) -> None:
@@ -187,9 +193,13 @@ class Watcher:
     def look(self, run: Run, at_ns: int) -> None:
         """Look at the run after an instant of its scenario, at this Unix time."""
 
+    def waits(self, run: Run) -> bool:
+        """True if the run goes on after its scenario until the next end that is known."""
+        return False
+
 
 def run_from(fork: Fork, scenario: Scenario, begin_ns: int, watcher: Watcher | None = None, *, reserves: bool) -> Run:
-    """Run the state until the end of a scenario, with its messages."""
+    """Run the state until the end of a scenario, with its messages; and until later known ends, as long as the watcher waits."""
     run, watches = Run(begin_ns), watcher or Watcher()
 
     def observe(partition: PartitionName, fact: Fact) -> None:
@@ -213,7 +223,16 @@ def run_from(fork: Fork, scenario: Scenario, begin_ns: int, watcher: Watcher | N
     made = {name: make(cores[0].registry.config, begin_ns, cores) for name, cores in fork().items()}
     first, direct = set(made), DirectPartitions(make, made)
     run.partitions = direct.partitions
-    run_directly(scenario, direct, record, begin_ns, look)
+    record.endings = ends = ToldEnds(direct.partitions)
+    ends.resume(begin_ns)
+    end_ns = run_directly(scenario, direct, record, begin_ns, look)
+    beyond_ns = begin_ns + _WAIT_MAX_NS + 1
+    for _ in range(_ENDS_MAX):
+        if not watches.waits(run) or (next_ns := ends.next_ns(beyond_ns)) == beyond_ns:
+            break
+        quiet = Scenario("", "", (next_ns - end_ns) / S_NS, confirm_releases=scenario.confirm_releases)
+        end_ns = run_directly(quiet, direct, record, end_ns, look)
+    run.seconds = (end_ns - begin_ns) / S_NS
     record.flush()
     run.refused = record.refused
     run.changes = [*_partition_changes(first, set(run.partitions)), *run.changes]

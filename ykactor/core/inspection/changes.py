@@ -116,9 +116,16 @@ class EndHold(Struct, frozen=True, tag=True, rename="camel"):
 
 
 class Wait(Struct, frozen=True, tag=True, rename="camel"):
-    """Nothing, for so long."""
+    """Nothing, for so long.
+
+    Attributes:
+        task: application and key of the one of which the end lets the ask begin, as far as run times were told; None: time alone.
+        node_id: where it runs.
+    """
 
     seconds: float
+    task: tuple[ApplicationID, AllocationKey] | None = None
+    node_id: NodeID = field(name="nodeID", default=NodeID(""))
 
     @property
     def target(self) -> tuple[str, ...]:

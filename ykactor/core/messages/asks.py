@@ -98,6 +98,9 @@ AskID = tuple[ApplicationID, AllocationKey]
 #: The Unix time in seconds at which an ask was created.
 CREATED_TAG = "creationTime"
 
+#: For how many seconds a task runs at most, of an ask or an application: no decision depends on it, but copies of a partition do.
+RUN_SECONDS_TAG = "runSeconds"
+
 
 def created_ns(ask: Ask, arrival_ns: int) -> int:
     """The creation time of an ask or a foreign allocation: its tag ``creationTime`` in Unix seconds, else its arrival (PR-52)."""

@@ -150,8 +150,9 @@ def words(change: Change) -> str:
             return f"undrain {node_id}"
         case EndHold(queue_name=queue):
             return f"end the hold of {queue or 'its application'}"
-        case Wait(seconds=seconds):
-            return f"wait {age(ceil(seconds))}"
+        case Wait(seconds=seconds, task=task, node_id=node_id):
+            left = age(ceil(seconds))
+            return f"wait for {'/'.join(task)} on {node_id} (at most {left} left, as told)" if task else f"wait {left}"
 
 
 def _effect(found: Found, key: str) -> str:

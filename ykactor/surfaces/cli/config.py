@@ -95,7 +95,7 @@ def plan_command(
     """Show what the queue file NEW.yaml would change, on copies of the present state: nothing of the daemon changes.
 
     What is told of tasks is what is different from a copy with the configuration in force: at once, when nothing more can be
-    decided, and within the horizon. In both nothing arrives, and no task ends by itself. Then asks that could never run any more,
+    decided, and within the horizon. In both nothing arrives, and tasks end only as was told. Then asks that could never run,
     queues that would drain, and users who could no longer submit where they have applications. Without --on and --base it needs
     the roles reader and replica.
     """

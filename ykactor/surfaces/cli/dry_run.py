@@ -120,7 +120,7 @@ def _preempts(row: Row) -> str:
 
 
 def _ends(row: Row) -> str:
-    return f"when {some(row['ends'])} {'ends' if len(row['ends']) == 1 else 'end'}" if row["ends"] else ""
+    return f"at the latest when {some(row['ends'])} {'ends' if len(row['ends']) == 1 else 'end'}" if row["ends"] else ""
 
 
 def _reason(row: Row) -> str:

@@ -149,8 +149,8 @@ def command(
     are kept.
 
     With --dry-run nothing is sent. A row says for each ask where it would begin to run and when, or why it would wait, whom it
-    would preempt; its configuration counts with --with-config only. Nothing else arrives meanwhile, and nobody knows when the
-    tasks that run end. Without --on it needs the role replica.
+    would preempt; its configuration counts with --with-config only. Nothing else arrives meanwhile, and tasks end only where
+    it is known how long they run at most. Without --on it needs the role replica.
     """
     if not is_tried and (journal is not None or output != "text"):
         raise click.UsageError(f"found {'-o' if journal is None else '--on'} without --dry-run, expected both")

@@ -12,7 +12,7 @@ from msgspec import UNSET, structs
 
 from ykactor.access.explanations import explanation, limited
 from ykactor.access.view import View
-from ykactor.core.inspection.changes import AddNode, Change, EndHold, Free, Prioritise, Raise, Resize, Search, Undrain
+from ykactor.core.inspection.changes import AddNode, Change, EndHold, Free, Prioritise, Raise, Resize, Search, Undrain, Wait
 from ykactor.core.inspection.explanation import AskExplanation, LevelStatus
 from ykactor.core.inspection.finding import Match
 from ykactor.core.partition.partition import PartitionCore
@@ -79,6 +79,8 @@ def _is_seen(change: Change, view: View, ask: AskExplanation, core: PartitionCor
         case Free(tasks=tasks):
             queues = core.registry.applications
             return all(view.shows_queue(queues.get(owner, QueuePath(""))) for owner, _ in tasks)
+        case Wait(task=(owner, _)):
+            return view.shows_queue(core.registry.applications.get(owner, QueuePath("")))
         case Resize():  # how much fits tells how much is left
             return not any(level.code and _is_of_others(level) for level in ask.levels)
         case AddNode() | Undrain() | Prioritise():  # which nodes there are, and who has which priority

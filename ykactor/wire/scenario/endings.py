@@ -102,6 +102,10 @@ class Endings:
             elif isinstance(fact, Released) or fact.ask.placeholder:
                 self.on_ended(key, fact.at_ns)
 
+    def run_for(self, key: AskKey, run_ns: int) -> None:
+        """Remember how long an ask runs, unless its message has said it."""
+        self._run_ns.setdefault(key, run_ns)
+
     def on_started(self, key: AskKey, at_ns: int) -> None:
         """An ask was placed, or an allocation was recovered."""
         gang = self._gangs.get(key[:2])
@@ -137,21 +141,24 @@ class Endings:
             heapq.heappop(self._heap)
         return min(self._heap[0][0], limit_ns) if self._heap else limit_ns
 
-    def take(self, at_ns: int) -> si.AllocationRequest | None:
-        """The release of what ends up to ``at_ns``, in the order of its ends, and the tasks of gangs; None if that is nothing."""
-        releases = []
+    def ended(self, at_ns: int) -> Iterator[AskKey]:
+        """The allocations that end up to ``at_ns``, in this order."""
         while self._next_end_ns(at_ns + 1) <= at_ns:
             _, _, key = heapq.heappop(self._heap)
             self.on_ended(key, at_ns)
-            partition, application_id, allocation_key = key
-            releases.append(
-                si.AllocationRelease(
-                    partition_name=partition,
-                    application_id=application_id,
-                    allocation_key=allocation_key,
-                    termination_type="STOPPED_BY_RM",
-                )
+            yield key
+
+    def take(self, at_ns: int) -> si.AllocationRequest | None:
+        """The release of what ends up to ``at_ns``, in the order of its ends, and the tasks of gangs; None if that is nothing."""
+        releases = [
+            si.AllocationRelease(
+                partition_name=partition,
+                application_id=application_id,
+                allocation_key=allocation_key,
+                termination_type="STOPPED_BY_RM",
             )
+            for partition, application_id, allocation_key in self.ended(at_ns)
+        ]
         tasks = []
         while self._asked and self._asked[0][0] <= at_ns:
             for task, run_ns in self._asked.popleft()[1].tasks.values():

@@ -51,8 +51,8 @@ def command(
     input. Ctrl-C leaves the job as it is: ykactor cancel JOB ends it.
 
     With --dry-run a row says for each task where it would begin to run and when, or why it would wait, whom it would preempt; for
-    a gang it says so of its placeholders. Nothing else arrives in the minute that is tried, and nobody knows when the tasks that
-    run end. It asks the daemon itself, and needs the role replica there.
+    a gang it says so of its placeholders. Nothing else arrives meanwhile, and tasks end only where it is known how long they run
+    at most, as with --time. It asks the daemon itself, and needs the role replica there.
     """
     job = wanted.job(words)
     if is_tried:
