@@ -2,6 +2,7 @@
 
 import os
 import socket
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -99,3 +100,14 @@ async def submit_as(uid: int, directory: Path, job: Job) -> str:
     answer = await ask_as(uid, directory, control.Submit(job))
     assert isinstance(answer, control.Submitted), answer
     return answer.job
+
+
+@contextmanager
+def control_group_tree(mount: Path) -> Iterator[Path]:
+    """A tree of control groups without controllers, which other trees of this machine may have."""
+    if subprocess.run(["mount", "-t", "cgroup2", "none", mount], capture_output=True, check=False).returncode:
+        pytest.skip("this machine does not let root mount a tree of control groups")
+    try:
+        yield mount
+    finally:
+        subprocess.run(["umount", "-l", mount], check=True)

@@ -269,6 +269,24 @@ async def test_a_job_has_the_directory_and_the_environment_that_were_chosen(
     assert "does not exist" in (await run_command("run", *nowhere, "true", expect=2, environment=environment))[1]
 
 
+async def test_a_job_has_the_files_that_were_chosen(world: tuple[RunningDaemon, dict[str, str]], tmp_path: Path) -> None:
+    """``run`` prints what has no file, ``logs`` all; the cause of a file that cannot be opened is that of the task."""
+    _, environment = world
+    (tmp_path / "in").write_text("read\n")
+    options = "--chdir", tmp_path, "--input", "in", "--output", "%j.%a.%n"
+    script = "cat; echo oops >&2; exit $((3 * !YKACTOR_ATTEMPT))"
+    given = "run", "--retries", "1", *options, "--error", "/dev/null", "--", "sh", "-c", script
+    assert await run_command(*given, environment=environment) == ("", "job-1\n")
+    assert await run_command("logs", "job-1", environment=environment) == ("read\nread\n", "-- attempt 1 --\n")
+    assert (tmp_path / "job-1.0.1").read_text() == "read\n"
+    shown = msgspec.json.decode((await run_command("jobs", "show", "job-1", "-o", "json", environment=environment))[0])
+    assert (shown["input"], shown["output"], shown["error"]) == (f"{tmp_path}/in", f"{tmp_path}/%j.%a.%n", "/dev/null")
+    _, errors = await run_command("run", "--output", "/none/x", "--", "true", environment=environment, expect=125)
+    assert errors == ("job-2\njob-2 Failed: the command cannot be started: --output /none/x: No such file or directory\n")
+    _, errors = await run_command("run", "--output", "%z", "--", "true", environment=environment, expect=exit_codes.USAGE)
+    assert "found '%z', expected after each % one of %j or %A (the job), %a (index)" in errors
+
+
 async def test_ctrl_c_leaves_the_job(world: tuple[RunningDaemon, dict[str, str]]) -> None:
     """A user who waits no longer is told how to end the job."""
     _, environment = world

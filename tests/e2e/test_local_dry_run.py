@@ -26,7 +26,7 @@ partitions:
 
 async def tried(directory: Path, url: str, *options: str) -> dict[str, dict[str, Any]]:
     arguments = ("--local-dir", directory, "--url", url, "--memory", "16Mi", *options)
-    output, _ = await run_command("run", *arguments, "--dry-run", "-o", "json", "--", "sleep", "1000")
+    output, _ = await run_command("run", *arguments, "--dry-run", "--json", "--", "sleep", "1000")
     return {each["allocationKey"]: each for each in json.loads(output)["asks"]}
 
 

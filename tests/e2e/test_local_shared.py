@@ -5,7 +5,6 @@ import json
 import os
 import pwd
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 import trio
 from localjobs import job_of
 from msgspec import structs
-from otherusers import directory_for_all
+from otherusers import control_group_tree, directory_for_all
 
 from ykactor.local.login import Login
 from ykactor.local.model import Ended, Job, Task
@@ -30,14 +29,8 @@ DAEMON, BIN = "daemon", "bin"
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A tree of control groups without controllers, which other trees of this machine may have."""
-    mount = tmp_path_factory.mktemp("cgroup")
-    if subprocess.run(["mount", "-t", "cgroup2", "none", mount], capture_output=True, check=False).returncode:
-        pytest.skip("this machine does not let root mount a tree of control groups")
-    try:
+    with control_group_tree(tmp_path_factory.mktemp("cgroup")) as mount:
         yield mount
-    finally:
-        subprocess.run(["umount", "-l", mount], check=True)
 
 
 @pytest.fixture

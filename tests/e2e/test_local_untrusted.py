@@ -94,7 +94,7 @@ def test_what_cannot_be_read_is_an_unknown_end(tmp_path: Path, name: str, kind: 
 
 
 def test_all_that_a_shell_writes_is_read(tmp_path: Path) -> None:
-    """Exit codes; a file that is not there is no mistake."""
+    """Exit codes, and a reason that a terminal can show; a file that is not there is no mistake."""
     processes = Processes(tmp_path / "jobs", Isolation(), 0.3)
     attempt = processes.attempt(TASK)
     attempt.mkdir(parents=True)
@@ -106,6 +106,8 @@ def test_all_that_a_shell_writes_is_read(tmp_path: Path) -> None:
     for code in (0, 1, 9, 10, 99, 100, 255):
         (attempt / "exit").write_bytes(b"%d\n" % code)
         assert processes.ended(TASK) == Ended(code)
+    (attempt / "exit").write_bytes(b"125 no \x1b[2Jfile\xff\n")
+    assert processes.ended(TASK) == Ended(125, "no \ufffd[2Jfile\ufffd")
 
 
 @pytest.mark.parametrize("kind", ["fifo", "directory", "zeros", "link to nothing", "link to a number", "of another user"])

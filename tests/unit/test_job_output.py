@@ -19,7 +19,7 @@ def write(directory, attempt, output, errors=b""):
 def test_lines_of_several_tasks_have_a_mark(tmp_path, capfdbinary, monkeypatch):
     """Each line has one, also across chunks and if it is not ended; a line that grows is no second one until it is over."""
     monkeypatch.setattr(printed, "_CHUNK", 3)
-    output = Output(tmp_path, Task("job-1", 3), mark="3: ")
+    output = Output(tmp_path, Task("job-1", 3), {"out": "3: ", "err": "3: "})
     output.copy()
     write(tmp_path, 0, b"one\n\nlonger\nha", b"bad")
     output.copy()
@@ -60,3 +60,43 @@ def test_the_tail_of_an_attempt(tmp_path, capfdbinary, monkeypatch, content, cou
     write(tmp_path, 1, b"y\nz\n")
     output.copy()
     assert capfdbinary.readouterr() == (b"y\nz\n", b"")
+
+
+def link(directory, index, attempt, target):
+    """What an attempt writes is in a file that the job has named."""
+    (directory / f"{index}.{attempt}").mkdir()
+    (directory / f"{index}.{attempt}" / "out").symlink_to(target)
+
+
+def test_a_file_of_several_attempts_is_printed_once(tmp_path, capfdbinary):
+    """What is new in it when another attempt has begun has a line before it; a file that was emptied begins again."""
+    named = tmp_path / "named"
+    named.write_bytes(b"one\ntwo\n")
+    link(tmp_path, 3, 0, named)
+    output = Output(tmp_path, Task("job-1", 3))
+    output.copy()
+    link(tmp_path, 3, 1, named)
+    output.copy()
+    assert capfdbinary.readouterr() == (b"one\ntwo\n", b"")
+    named.write_bytes(b"new\n")
+    output.copy()
+    assert capfdbinary.readouterr() == (b"new\n", b"-- attempt 1 --\n")
+
+
+def test_a_file_of_several_tasks_is_printed_once(tmp_path, capfdbinary):
+    """Nobody knows which of them has written a line: it has no mark. Their own files have marks."""
+    named = tmp_path / "named"
+    named.write_bytes(b"of both\n")
+    places = {}
+    for index in (3, 4):
+        link(tmp_path, index, 0, named)
+        (tmp_path / f"{index}.0" / "err").write_bytes(b"own\n")
+        Output(tmp_path, Task("job-1", index), {"out": "", "err": f"{index}: "}, places=places).copy()
+    assert capfdbinary.readouterr() == (b"of both\n", b"3: own\n4: own\n")
+
+
+def test_what_has_a_file_may_be_left_out(tmp_path, capfdbinary):
+    """``run`` prints only what the job has not sent elsewhere."""
+    write(tmp_path, 0, b"named\n", b"printed\n")
+    Output(tmp_path, Task("job-1", 3), {"err": ""}).copy()
+    assert capfdbinary.readouterr() == (b"", b"printed\n")

@@ -118,7 +118,9 @@ def owns(principal: Principal, job: Job) -> bool:
 
 def visible_row(principal: Principal, job: Job, row: JobRow) -> JobRow:
     """A row of a job; of one of somebody else without the words of its user."""
-    return row if not may(principal, "see", job) else structs.replace(row, name="", arguments=[], after=[])
+    if not may(principal, "see", job):
+        return row
+    return structs.replace(row, name="", arguments=[], after=[], input="", output="", error="")
 
 
 def visible_record(principal: Principal, job: Job, record: Record) -> Record:

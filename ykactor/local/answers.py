@@ -5,6 +5,7 @@ import os
 from ykactor.local.control import JobRow, Record
 from ykactor.local.model import Job, Task
 from ykactor.local.records import Counts
+from ykactor.local.streams import absolute
 
 #: Bytes of the arguments of a job in a row: there may be 10,000 rows.
 _WORDS_MAX = 4096
@@ -28,6 +29,9 @@ def job_row(job: Job, states: Counts) -> JobRow:
         is_held=job.is_held,
         begin_ns=job.begin_ns,
         after=[str(after) for after in job.after],
+        input=_text(absolute(job.directory, job.streams.input)),
+        output=_text(absolute(job.directory, job.streams.output)),
+        error=_text(absolute(job.directory, job.streams.error)),
     )
 
 
@@ -37,9 +41,13 @@ def _words(arguments: list[bytes]) -> list[str]:
     for argument in arguments:
         if left <= 0:
             return [*words, "..."]
-        words.append(os.fsdecode(argument[:left]).encode(errors="replace").decode() + "..." * (len(argument) > left))
+        words.append(_text(argument[:left]) + "..." * (len(argument) > left))
         left -= len(argument) + 1
     return words
+
+
+def _text(data: bytes) -> str:
+    return os.fsdecode(data).encode(errors="replace").decode()
 
 
 def record(job: Job, task: Task) -> Record:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from ykactor.local.jobs import SubmitRefused
 from ykactor.local.login import LIMITS, Login
 from ykactor.local.model import Job
+from ykactor.local.streams import wrong_pattern
 
 #: Bytes of the arguments, as many as the kernel takes of one, and of the environment.
 ARGUMENTS_MAX = 2**17
@@ -66,6 +67,9 @@ def _wrong_texts(job: Job) -> Iterator[str]:
         yield "found no command, or a NUL in it, expected words without"
     if not job.directory.startswith(b"/") or b"\0" in job.directory or len(job.directory) > _DIRECTORY_MAX:
         yield f"found the directory {job.directory[:100]!r}, expected an absolute path of at most {_DIRECTORY_MAX} bytes"
+    for found in (job.streams.input, job.streams.output, job.streams.error):
+        if wrong := wrong_pattern(found):
+            yield f"found the file {found[:100]!r}, {wrong}"
 
 
 def wrong_environ(environ: list[bytes]) -> Iterator[str]:

@@ -108,6 +108,7 @@ class JobRow(Struct, frozen=True):
         indexes: of its first task and of the last one; ``count``: how many there are.
         after: the jobs for whose end it waits.
         is_gang: whether its tasks end together.
+        input, output, error: absolute patterns of its files; "" for those that are usual.
     """
 
     id: str
@@ -125,6 +126,9 @@ class JobRow(Struct, frozen=True):
     is_held: bool
     begin_ns: int
     after: list[str]
+    input: str
+    output: str
+    error: str
 
 
 class Record(Struct, frozen=True):

@@ -261,7 +261,7 @@ class Jobs:
             case _, None:
                 self._book.end(task, State.LOST, ended.reason + _SHORT * ended.is_short)
             case _, code:
-                self._book.end(task, State.FAILED, _exit_text(code) + _SHORT * ended.is_short)
+                self._book.end(task, State.FAILED, (ended.reason or _exit_text(code)) + _SHORT * ended.is_short)
 
     def on_not_started(self, task: Task, reason: str) -> None:
         """End a task whose command could not be started."""

@@ -4,13 +4,17 @@ Root runs it with an empty environment and reads nothing that a user can write. 
 name, its standard input: arguments and environment of a task are not for all users, as those of a process are. What it does as
 root comes first: the user of the task, its control group, its limits, and ``begun``, which only one launcher can make; so an
 attempt runs at most once. Then it becomes the user, and everything that the user has chosen comes after that.
+
+With words, it is run as the user, in the shell of a task of this user, and only opens the files of the task (see ``_redirect``).
 """
 
+import errno
 import json
 import os
 import pwd
 import resource
 import signal
+import stat
 import sys
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -40,7 +44,10 @@ _TEXT_MAX = 1000
 
 def main() -> None:
     signal.alarm(LIMIT_S)
-    _start(json.loads(sys.stdin.buffer.read()))
+    if len(sys.argv) > 1:
+        _redirect(*map(os.fsencode, sys.argv[1:]))
+    else:
+        _start(json.loads(sys.stdin.buffer.read()))
 
 
 def _start(order: dict[str, Any]) -> None:
@@ -61,8 +68,13 @@ def _start(order: dict[str, Any]) -> None:
         os.umask(order["umask"])
         _run(order, ending)
     except (OSError, ValueError, MemoryError) as error:
-        reason = f"the command cannot be started: {error}".replace("\n", " ")[:_TEXT_MAX]
-        os.write(ending, f"{NOT_STARTED} {reason}\n".encode(errors="replace"))
+        os.write(ending, _not_started(error))
+
+
+def _not_started(error: Exception) -> bytes:
+    """The end of an attempt whose command could not be started."""
+    reason = f"the command cannot be started: {error}".replace("\n", " ")[:_TEXT_MAX]
+    return f"{NOT_STARTED} {reason}\n".encode(errors="replace")
 
 
 class _Account(NamedTuple):
@@ -146,17 +158,93 @@ def _run(order: dict[str, Any], ending: int) -> None:
 
     Raises:  OSError, ValueError.
     """
+    attempt = _bytes(order["attempt"])
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-    output, errors = (os.open(f"{order['attempt']}/{name}", flags, 0o600) for name in ("out", "err"))
-    nothing = os.open("/dev/null", os.O_RDONLY)
+    usual = [os.open(os.devnull, os.O_RDONLY), *(os.open(attempt + name, flags, 0o600) for name in _NAMES)]
     os.chdir(_bytes(order["directory"]))
     words = [b"sh", b"-c", _SHELL.encode(), b"sh", *map(_bytes, order["arguments"])]
     environ = dict(entry.partition(b"=")[::2] for entry in map(_bytes, order["environ"]))
-    for target, source in enumerate([os.dup(each) for each in (nothing, output, errors, ending)]):
-        os.dup2(source, target)
+    _take([*_opened(attempt, order["files"], usual), ending])
     signal.alarm(0)
     _set_limits(order["limits"])
     os.execve("/bin/sh", words, environ)
+
+
+#: Standard output and error in the directory of an attempt.
+_NAMES = (b"/out", b"/err")
+
+
+def _redirect(attempt: bytes, files: bytes, *arguments: bytes) -> None:
+    """Open the files of a task, and become its command; standard input, output and error are the usual ones until then.
+
+    Args:
+        files: as of an order.
+    """
+    try:
+        _take(_opened(attempt, json.loads(files), [0, 1, 2]))
+    except (OSError, ValueError) as error:
+        with suppress(OSError), open(attempt + b"/exit", "xb") as ending:
+            ending.write(_not_started(error))
+        sys.exit(NOT_STARTED)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
+        signal.signal(number, signal.SIG_DFL)
+    with open("/proc/self/environ", "rb") as file:  # without what Python has added
+        environ = dict(entry.partition(b"=")[::2] for entry in file.read().split(b"\0") if entry)
+    signal.alarm(0)
+    os.execve("/bin/sh", [b"sh", b"-c", EXECUTE.encode(), b"sh", *arguments], environ)
+
+
+def _opened(attempt: bytes, files: list[tuple[str, bool]], usual: list[int]) -> list[int]:
+    """Standard input, output and error of a command.
+
+    Each file for output that is ready gets a link in the directory of the attempt, by which it is found.
+
+    Args:
+        files: the paths that were named for them, "" for none, and whether each is emptied; may be empty.
+        usual: what they are if none was named.
+
+    Raises:  OSError, ValueError.
+    """
+    found = list(usual)
+    for place, (text, is_emptied) in enumerate(files):
+        path = _bytes(text)
+        if not path:
+            continue
+        if place == 0:
+            found[0] = _file(b"--input", path, os.O_RDONLY)
+        elif place == 2 and text == files[1][0]:
+            found[place] = found[place - 1]
+        else:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | (os.O_TRUNC if is_emptied else 0)
+            found[place] = _file((b"--output", b"--error")[place - 1], path, flags)
+            with suppress(FileNotFoundError):
+                os.unlink(attempt + _NAMES[place - 1])
+            os.symlink(path, attempt + _NAMES[place - 1])
+    return found
+
+
+def _file(option: bytes, path: bytes, flags: int) -> int:
+    """Open a file that a user has named, without waiting for the other end of a FIFO.
+
+    Raises:  ValueError: it cannot be opened.
+    """
+    name = os.fsdecode(option + b" " + path)
+    try:
+        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY, 0o666)
+    except OSError as error:
+        nobody = ", or nobody reads this FIFO" if error.errno == errno.ENXIO else ""
+        raise ValueError(f"{name}: {error.strerror}{nobody}") from None
+    kind = os.fstat(descriptor).st_mode
+    if flags == os.O_RDONLY and (stat.S_ISDIR(kind) or stat.S_ISFIFO(kind)):  # a FIFO without a writer has ended already
+        raise ValueError(f"{name}: found a directory or a FIFO, expected a file")
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def _take(descriptors: list[int]) -> None:
+    """Make these the first descriptors."""
+    for target, source in enumerate([os.dup(each) for each in descriptors]):
+        os.dup2(source, target)
 
 
 def start_time(pid: int) -> str:

@@ -8,6 +8,7 @@ from itertools import chain
 from msgspec import Struct
 
 from ykactor.local.login import Login
+from ykactor.local.streams import Streams
 
 
 class State(StrEnum):
@@ -95,6 +96,7 @@ class Job(Struct, frozen=True):
         begin_ns: the Unix time before which no task begins.
         after: the ends of other jobs before which no task begins.
         login: as whom its tasks are started; None: as the user of the local resource manager.
+        streams: the files for standard input, output and error.
     """
 
     id: str
@@ -121,6 +123,7 @@ class Job(Struct, frozen=True):
     begin_ns: int = 0
     after: list[After] = []
     login: Login | None = None
+    streams: Streams = Streams()
 
     @property
     def leaf(self) -> str:
@@ -195,7 +198,7 @@ class Ended(Struct, frozen=True):
 
     Attributes:
         exit_code: None if nobody knows.
-        reason: why there is none.
+        reason: why there is none, or why the command could not be started.
         by_itself: whether it had ended before it was told to.
         peak_memory, cpu_ns: as of a task.
         is_short: whether the kernel has killed a process of it because it wanted more memory than it may use.

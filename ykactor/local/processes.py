@@ -3,9 +3,11 @@
 Each attempt of a task has a directory: ``out`` and ``err`` are what the command has written, ``pid`` says that it was started,
 and ``exit`` how it has ended. A small shell enters its control group, if there is one, and runs the command. It first links
 ``pid``, which only one can do, so that an attempt runs at most once, however often it is started: who comes second ends with
-nothing done. At the end it writes ``exit`` and kills what the command has left in its process group.
+nothing done. At the end it writes ``exit``, unless the launcher has said there why the files of a job cannot be opened, and kills
+what the command has left in its process group.
 """
 
+import json
 import os
 import re
 import signal
@@ -13,17 +15,20 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import trio
 from msgspec import structs
 
 from ykactor.core.values.quantities import quantity_text
+from ykactor.local import launcher
 from ykactor.local.isolation import Isolation
 from ykactor.local.launcher import EXECUTE
 from ykactor.local.model import Ended, Job, Task
+from ykactor.local.programs import words
 from ykactor.local.removal import Removal
-from ykactor.local.untrusted import Unreadable, is_there, open_regular, read_small
+from ykactor.local.streams import Streams, absolute, expanded, is_shared
+from ykactor.local.untrusted import Unreadable, is_there, open_regular, printable, read_small
 
 # A signal to the group is the command's business: the shell stays, and says how the command has ended. ``command -p`` and
 # ``exec`` find programs only, whatever the environment makes of their names.
@@ -34,13 +39,14 @@ trap : TERM INT HUP QUIT ALRM PIPE USR1 USR2
 echo $$ > "$YKACTOR_ATTEMPT_DIR/pid.$$" &&
 command -p ln "$YKACTOR_ATTEMPT_DIR/pid.$$" "$YKACTOR_ATTEMPT_DIR/pid" || exit 125
 ({EXECUTE})
-echo $? > "$YKACTOR_ATTEMPT_DIR/exit"
+code=$?
+[ -e "$YKACTOR_ATTEMPT_DIR/exit" ] || echo $code > "$YKACTOR_ATTEMPT_DIR/exit"
 kill -KILL 0
 """
 #: The directory of the attempt, by which its processes are known.
 _ATTEMPT = "YKACTOR_ATTEMPT_DIR"
-#: The text of the shell: a process number, which Linux keeps below 2**22, and an exit code.
-_PID, _EXIT, _EXIT_MAX = re.compile(rb"[1-9]\d{0,6}\n"), re.compile(rb"\d{1,3}\n"), 255
+#: The text of the shell: a process number, which Linux keeps below 2**22, and an exit code; the launcher adds a reason.
+_PID, _EXIT, _EXIT_MAX = re.compile(rb"[1-9]\d{0,6}\n"), re.compile(rb"(\d{1,3})(?: ([^\n]*))?\n"), 255
 #: Instead of a number, in an attempt that must not begin.
 _FORBIDDEN = b"forbidden\n"
 _VANISHED = "its process has vanished: it was killed from outside, or the machine had no memory left"
@@ -87,7 +93,7 @@ class Processes:
             group = self._isolation.group(job, task)
             with _appended(attempt / "out") as output, _appended(attempt / "err") as errors:
                 self._children[attempt] = subprocess.Popen(
-                    [*self._isolation.prefix(job, task), "/bin/sh", "-c", _SHELL, "sh", group, *job.arguments],
+                    [*self._isolation.prefix(job, task), "/bin/sh", "-c", _SHELL, "sh", group, *_command(job, task, attempt)],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=errors,
@@ -146,12 +152,12 @@ class Processes:
         attempt = self.attempt(task)
         try:
             _pid(attempt)
-            code = _exit_code(attempt)
-        except Unreadable as reason:
-            return Ended(None, f"its state cannot be read: {reason}")
+            code, reason = _end(attempt)
+        except Unreadable as error:
+            return Ended(None, f"its state cannot be read: {error}")
         if code is None and not is_there(attempt / "pid"):
             return Ended(None, "it could not say that it has begun: is the disk full?")
-        return Ended(code, "" if code is not None else _VANISHED)
+        return Ended(code, reason if code is not None else _VANISHED)
 
     async def terminate(self, task: Task) -> None:
         """SIGTERM to all processes of the task, and after the grace SIGKILL."""
@@ -225,6 +231,38 @@ def environment(job: Job, task: Task, attempt: Path, more: Mapping[str, str]) ->
     return inherited | {os.fsencode(name): os.fsencode(value) for name, value in own.items()}
 
 
+class File(NamedTuple):
+    """The absolute path of a file of a task, and whether it is emptied first; an empty path stands for what is usual."""
+
+    path: bytes
+    is_emptied: bool
+
+
+def files(job: Job, task: Task) -> list[File]:
+    """The files of an attempt for standard input, output and error; none if all are the usual ones.
+
+    The first attempt of a task empties a file that is its own. All others append: nothing is lost of what another attempt, or
+    another task, has written.
+    """
+    streams = job.streams
+    if streams == Streams():
+        return []
+    values: dict[bytes, str | int] = {b"a": task.index, b"n": task.attempt, b"u": job.user, b"N": task.node, b"%": "%"}
+    values |= {b"j": job.id, b"A": job.id, b"x": job.name or job.id}
+    return [
+        File(expanded(absolute(job.directory, each), values), not task.attempt and not is_shared(each, job.count))
+        for each in (streams.input, streams.output, streams.error or streams.output)
+    ]
+
+
+def _command(job: Job, task: Task, attempt: Path) -> list[str | bytes]:
+    """The words of the command, behind those of the launcher if it has to open files."""
+    if not (named := files(job, task)):
+        return [*job.arguments]
+    told = json.dumps([(file.path.decode("latin-1"), file.is_emptied) for file in named])
+    return [*words(launcher), str(attempt), told, *job.arguments]
+
+
 def _appended(path: Path) -> BinaryIO:
     """A file of an attempt, for what the command writes. The job, or one before it, may have put something else there.
 
@@ -247,21 +285,22 @@ def _pid(attempt: Path) -> int | None:
     if content is None or content == _FORBIDDEN:
         return None
     if _PID.fullmatch(content) is None:
-        raise Unreadable(f"pid: found {content!r}, expected the number of a process")
+        raise Unreadable(f"pid: found {content[:64]!r}, expected the number of a process")
     return int(content)
 
 
-def _exit_code(attempt: Path) -> int | None:
-    """The exit code of an attempt; None if it has not ended, or could not say so.
+def _end(attempt: Path) -> tuple[int | None, str]:
+    """The exit code of an attempt, and why it could not be started, if so; None if it has not ended, or could not say so.
 
     Raises:  Unreadable.
     """
     content = read_small(attempt / "exit")
     if content is None:
-        return None
-    if _EXIT.fullmatch(content) is None or int(content) > _EXIT_MAX:
-        raise Unreadable(f"exit: found {content!r}, expected a number up to {_EXIT_MAX}")
-    return int(content)
+        return None, ""
+    found = _EXIT.fullmatch(content)
+    if found is None or int(found[1]) > _EXIT_MAX:
+        raise Unreadable(f"exit: found {content[:64]!r}, expected a number up to {_EXIT_MAX}")
+    return int(found[1]), printable((found[2] or b"").decode(errors="replace"))
 
 
 def _is_of(pid: int, attempt: Path) -> bool:

@@ -13,15 +13,19 @@ from types import ModuleType
 from typing import Any
 
 
+def words(program: ModuleType) -> list[str]:
+    """The command that runs a program."""
+    return [sys.executable, "-I", "-S", str(program.__file__)]
+
+
 def launch(program: ModuleType, order: Mapping[str, Any]) -> subprocess.Popen[bytes]:
     """Start a program with an order, in a session of its own.
 
     Raises:  OSError.
     """
-    command = [sys.executable, "-I", "-S", str(program.__file__)]
     with open(os.memfd_create("order"), "w+b") as file:
         file.write(json.dumps(order).encode())
         file.flush()
         file.seek(0)
         silent = subprocess.DEVNULL
-        return subprocess.Popen(command, stdin=file, stdout=silent, stderr=silent, env={}, cwd="/", start_new_session=True)
+        return subprocess.Popen(words(program), stdin=file, stdout=silent, stderr=silent, env={}, cwd="/", start_new_session=True)

@@ -21,10 +21,11 @@ from msgspec import structs
 
 from ykactor.local import launcher
 from ykactor.local.model import Ended, Job, Task
-from ykactor.local.processes import NotStarted, environment
+from ykactor.local.processes import NotStarted, environment, files
 from ykactor.local.programs import launch
 from ykactor.local.removal import Removal
 from ykactor.local.shared_groups import SharedCgroups
+from ykactor.local.untrusted import printable
 
 _BEGUN = re.compile(r"([1-9]\d{0,6}) (\d+)\n")
 _EXIT = re.compile(r"(\d{1,3})(?: (.*))?\n")
@@ -76,7 +77,8 @@ class SharedProcesses:
                 "group": self._groups.group(job, task),
                 "begun": str(self._begun(task)),
                 "exit": str(self._exit(task)),
-                "attempt": str(attempt),
+                "attempt": _text(bytes(attempt)),
+                "files": [(_text(file.path), file.is_emptied) for file in files(job, task)],
                 "directory": _text(job.directory),
                 "arguments": [_text(word) for word in job.arguments],
                 "environ": [_text(b"=".join(pair)) for pair in environment(job, task, attempt, {}).items()],
@@ -116,7 +118,7 @@ class SharedProcesses:
         """The end of a process that has ended, as far as it is known."""
         found = _EXIT.fullmatch(_content(self._exit(task)))
         if found is not None:
-            return Ended(int(found[1]), found[2] or "")
+            return Ended(int(found[1]), printable(found[2] or ""))
         return Ended(None, _VANISHED if self.has_begun(task) else _NOT_BEGUN)
 
     async def terminate(self, task: Task) -> None:

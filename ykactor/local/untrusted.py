@@ -8,8 +8,8 @@ import os
 import stat
 from pathlib import Path
 
-#: Bytes of a file that is read as a whole: a number has 8 at most.
-SMALL = 64
+#: Bytes of a file that is read as a whole: a number, and a reason.
+SMALL = 4096
 
 
 class Unreadable(Exception):
@@ -34,6 +34,30 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, mode: int = 0o600) -> 
     os.close(descriptor)
     found = f"a file of user {status.st_uid}" if stat.S_ISREG(status.st_mode) else "another kind of file"
     raise Unreadable(f"{path.name}: found {found}, expected a regular file of user {os.geteuid()}")
+
+
+def open_linked(path: Path) -> int | None:
+    """Open a regular file of the own user, or the one to which a link of this user leads; None if that is ``/dev/null``.
+
+    Whatever else is at the end of a link is not opened: who writes to a FIFO would notice.
+
+    Raises:
+        FileNotFoundError: there is none. Unreadable: it is something else, or cannot be opened.
+    """
+    status = path.lstat()
+    if not stat.S_ISLNK(status.st_mode):
+        return open_regular(path)
+    if status.st_uid != os.geteuid():
+        raise Unreadable(f"{path.name}: found a link of user {status.st_uid}, expected one of user {os.geteuid()}")
+    target = os.readlink(path)
+    if target == os.devnull:
+        return None
+    try:
+        if stat.S_ISREG(path.stat().st_mode):
+            return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError as error:
+        raise Unreadable(f"{path.name}: found a link to {target} ({error.strerror}), expected a regular file") from None
+    raise Unreadable(f"{path.name}: found a link to {target}, expected a regular file")
 
 
 def read_small(path: Path) -> bytes | None:
@@ -65,3 +89,8 @@ def is_there(path: Path) -> bool:
     except OSError:
         return True
     return True
+
+
+def printable(text: str) -> str:
+    """A text without characters that a terminal would act on."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)

@@ -15,9 +15,8 @@ from ykactor.local.model import Job, Task
 from ykactor.surfaces.cli import loop
 from ykactor.surfaces.cli.completing import names_of
 from ykactor.surfaces.cli.jobs.asking import answer, directory_option, endings, exit_code, shown
-from ykactor.surfaces.cli.jobs.output import Output, copy_until
+from ykactor.surfaces.cli.jobs.output import NAMES, Output, copy_until
 from ykactor.surfaces.cli.jobs.wanted import Wanted, job_options
-from ykactor.surfaces.cli.options import text_or_json
 from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 
@@ -40,26 +39,28 @@ _STANDARD_INPUT = 0
     is_flag=True,
     help="Run nothing: print what would become of each task, tried on a copy of the state of the daemon at --url.",
 )
-@text_or_json("Of --dry-run; json is one document.")
+@click.option("--json", "is_json", is_flag=True, help="Print what --dry-run says as one JSON document.")
 @daemon_options
 def command(
-    words: tuple[str, ...], directory: Path, wanted: Wanted, waits: bool, is_tried: bool, output: str, daemon: Destination
+    words: tuple[str, ...], directory: Path, wanted: Wanted, waits: bool, is_tried: bool, is_json: bool, daemon: Destination
 ) -> None:
     """Run COMMAND on this machine as soon as its queue has room: in this directory and environment, if no others are given.
 
-    Write -- before a COMMAND with options. A task is started once, and once more for each of --retries. It reads no standard
-    input. Ctrl-C leaves the job as it is: ykactor cancel JOB ends it.
+    Write -- before a COMMAND with options. A task is started once, and once more for each of --retries. It reads the file of
+    --input, and not the standard input of this command. Ctrl-C leaves the job as it is: ykactor cancel JOB ends it.
 
     With --dry-run a row says for each task where it would begin to run and when, or why it would wait, whom it would preempt; for
     a gang it says so of its placeholders. Nothing else arrives meanwhile, and tasks end only where it is known how long they run
     at most, as with --time. It asks the daemon itself, and needs the role replica there.
     """
+    if is_json and not is_tried:
+        raise click.UsageError("found --json without --dry-run, expected both")
     job = wanted.job(words)
     if is_tried:
-        _try(directory, job, daemon, is_json=output == "json")
+        _try(directory, job, daemon, is_json=is_json)
         return
-    if _has_input(_STANDARD_INPUT):
-        say("standard input is not read: give the job a file, or its content as an argument", err=True)
+    if not wanted.input and _has_input(_STANDARD_INPUT):
+        say("standard input is not read: --input PATH gives the job a file", err=True)
     code = loop.run(_run, directory, job, waits)
     if code:
         raise SystemExit(code)
@@ -99,7 +100,8 @@ async def _run(directory: Path, job: Job, waits: bool) -> int:
     say(submitted.job, err=True)
     try:
         if job.count == 1:
-            output = Output(Path(submitted.directory), Task(submitted.job, job.first))
+            printed = {name: "" for name, is_named in zip(NAMES, job.streams.are_named, strict=True) if not is_named}
+            output = Output(Path(submitted.directory), Task(submitted.job, job.first), printed)
             ended = await copy_until(output, lambda: shown(directory, submitted.job, waits=True))
         else:
             ended = await shown(directory, submitted.job, waits=True)

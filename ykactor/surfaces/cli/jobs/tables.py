@@ -112,6 +112,9 @@ DETAILS = (
     Column("NOT BEFORE", field("begin_ns", _time)),
     Column("SUBMITTED", field("submitted_ns", _time)),
     Column("DIRECTORY", field("directory")),
+    Column("INPUT", field("input")),
+    Column("OUTPUT", field("output")),
+    Column("ERROR", field("error")),
 )
 
 

@@ -16,6 +16,7 @@ from ykactor.core.values.quantities import parse_duration
 from ykactor.local.checks import ARGUMENTS_MAX, ARRAY_MAX, ENVIRON_MAX, GANG_MAX, RETRIES_MAX
 from ykactor.local.login import own_login
 from ykactor.local.model import After, Condition, Job
+from ykactor.local.streams import Streams, pattern
 from ykactor.surfaces.cli.completing import names_of
 from ykactor.surfaces.cli.jobs.asking import amount_of, named
 from ykactor.surfaces.cli.options import PRIORITY, Parsed, WholeNumber, grouped
@@ -169,6 +170,7 @@ class Wanted(Struct, frozen=True):
         is_clean: whether only these and a few others are its environment.
         others: amounts of resources without an option of their own.
         gang: the number of tasks; None: it is no gang.
+        input, output, error: patterns of files; empty for those that are usual.
     """
 
     queue: str
@@ -189,6 +191,9 @@ class Wanted(Struct, frozen=True):
     chdir: bytes | None
     variables: tuple[tuple[bytes, bytes], ...]
     is_clean: bool
+    input: bytes
+    output: bytes
+    error: bytes
 
     def job(self, words: tuple[str, ...]) -> Job:
         """The job that runs a command, from the directory and with the environment of this process if no others are given."""
@@ -221,6 +226,7 @@ class Wanted(Struct, frozen=True):
             begin_ns=self.begin_ns,
             after=list(self.after),
             login=own_login(),
+            streams=Streams(self.input, self.output, self.error),
         )
 
     def _environ(self) -> list[bytes]:
@@ -351,5 +357,27 @@ job_options = grouped(
         "is_clean",
         is_flag=True,
         help="Of this environment only PATH, HOME, USER, SHELL and LANG, and what --env names.  [default: all of it]",
+    ),
+    click.option(
+        "--output",
+        type=Parsed("path", pattern),
+        default=b"",
+        metavar="PATH",
+        help="A file for standard output, relative to its directory. In it %j is the job, %a the index of the task, %n the "
+        "attempt, %x the name, %u the user, %N the node.  [default: kept for ykactor logs]",
+    ),
+    click.option(
+        "--error",
+        type=Parsed("path", pattern),
+        default=b"",
+        metavar="PATH",
+        help="A file for standard error, with the same letters.  [default: that of --output]",
+    ),
+    click.option(
+        "--input",
+        type=Parsed("path", pattern),
+        default=b"",
+        metavar="PATH",
+        help="The file that is its standard input, with the same letters.  [default: /dev/null]",
     ),
 )
