@@ -68,6 +68,8 @@ class Page:
         self.errors: list[str] = []
         self._connection = connection
         self._session: dict[str, str] = {}
+        self._traced: list[dict[str, Any]] | None = None
+        self._has_traced = trio.Event()
         self._number = 0
         self._answers: dict[int, dict[str, Any]] = {}
         self._answered = trio.Condition()
@@ -101,15 +103,20 @@ class Page:
             self.errors.append(told["exceptionDetails"].get("exception", {}).get("description", "an exception"))
         elif method == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning", "assert"):
             self.errors.append(str([argument.get("value") for argument in told["args"]]))
+        elif method == "Tracing.dataCollected" and self._traced is not None:
+            self._traced += told["value"]
+        elif method == "Tracing.tracingComplete":
+            self._has_traced.set()
         elif method == "Log.entryAdded" and told["entry"]["level"] == "error":
             self.errors.append(f"{told['entry']['text']} {told['entry'].get('url', '')}")
 
     async def send(self, method: str, **parameters: Any) -> Any:
-        """Send a command; what it returns."""
+        """Send a command to the page; what it returns."""
+        return await self._send(method, parameters, self._session)
+
+    async def _send(self, method: str, parameters: dict[str, Any], session: dict[str, str]) -> Any:
         self._number = number = self._number + 1
-        await self._connection.send_message(
-            json.dumps({"id": number, "method": method, "params": parameters, **self._session}),
-        )
+        await self._connection.send_message(json.dumps({"id": number, "method": method, "params": parameters, **session}))
         with trio.fail_after(HAPPEN_S):
             async with self._answered:
                 while number not in self._answers:
@@ -117,6 +124,21 @@ class Page:
         answer = self._answers.pop(number)
         assert "error" not in answer, (method, answer["error"])
         return answer["result"]
+
+    async def begin_trace(self) -> None:
+        """Trace the browser until ``end_trace``."""
+        self._traced, self._has_traced = [], trio.Event()
+        await self._send("Tracing.start", {"traceConfig": {"includedCategories": ["toplevel"], "excludedCategories": ["*"]}}, {})
+
+    async def end_trace(self) -> list[float]:
+        """The CPU time of each step of the main threads of pages since ``begin_trace``, in ms."""
+        await self._send("Tracing.end", {}, {})
+        with trio.fail_after(HAPPEN_S):
+            await self._has_traced.wait()
+        events, self._traced = self._traced or [], None
+        threads = _main_threads(events)
+        steps = (event for event in events if event["ph"] == "X" and (event["pid"], event["tid"]) in threads)
+        return [event["tdur"] / 1000 for event in steps if "tdur" in event]
 
     # ---- what a test does
 
@@ -170,6 +192,11 @@ class Page:
     async def picture(self) -> bytes:
         """A PNG of what is seen."""
         return base64.b64decode((await self.send("Page.captureScreenshot", format="png"))["data"])
+
+
+def _main_threads(events: list[dict[str, Any]]) -> set[tuple[int, int]]:
+    names = (event for event in events if event["name"] == "thread_name")
+    return {(event["pid"], event["tid"]) for event in names if event["args"]["name"] == "CrRendererMain"}
 
 
 @asynccontextmanager

@@ -107,6 +107,8 @@ _TARGETS: dict[tuple[str, str], Target] = {
     ("memory", "running_mib"): Target(280.0),
     ("memory", "waiting_mib"): Target(100.0),
     ("page", "shown_ms"): Target(1000),
+    ("page", "opened_step_ms"): Target(50),
+    ("page", "step_ms"): Target(50),
     ("page", "heap_ratio"): Target(1.1),
 }
 

@@ -24,7 +24,7 @@ from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.cli.story import _collect
 from ykactor.surfaces.cli.urls import Destination
 from ykactor.surfaces.daemon.daemon import Daemon
-from ykactor.surfaces.sessions import websocket
+from ykactor.surfaces.sessions import feed_session, websocket
 from ykactor.surfaces.sessions.feed_session import FeedSession
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ENCODINGS
@@ -148,6 +148,25 @@ async def test_a_snapshot_is_of_the_own_queues(encoding: str, monkeypatch: pytes
     (partition,) = snapshot.partitions
     assert list(partition.queues) == ["root.team-a", "root.team-a.x"]
     assert list(partition.applications) == ["app-1"]
+
+
+async def test_a_snapshot_comes_in_parts_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-62, SE-84: each part has one entry here; together they are the snapshot of the own queues."""
+    monkeypatch.setattr(feed_session, "MESSAGE_BYTES", 1)
+    async with busy_daemon() as (_, url):
+        limit_sessions(monkeypatch)
+        async with follower(url) as client:
+            (whole,) = (await client.ask({"type": "Subscribe", "from": "snapshot"}))["partitions"]
+            message = await client.ask({"type": "Subscribe", "from": "snapshot", "inParts": True})
+            found = {"queues": {}, "applications": {}}
+            while message["type"] == "SnapshotPart":
+                ((section, entries),) = ((name, message[name]) for name in found if name in message)
+                assert len(entries) == 1
+                found[section] |= entries
+                message = msgspec.json.decode(await client.connection.get_message())
+    (rest,) = message["partitions"]
+    assert rest == {**whole, "queues": {}, "applications": {}}
+    assert {**rest, **found} == whole
 
 
 async def test_a_story_ends_where_the_last_event_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,6 +135,7 @@ def test_responses_and_feed_messages_survive_both_encodings():
         si.Bookmark(sequence=5),
         si.Lagged(from_=1, to=4),
         si.Snapshot(sequence=9, partitions=[PartitionStatus(name="default", queues={}, applications={}, limits=[])]),
+        si.SnapshotPart(partition="default", queues={}),
         si.JournalStatus(writable=True),
     ]
     for encoding in ENCODINGS.values():

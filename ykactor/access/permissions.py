@@ -330,7 +330,7 @@ _RIGHTS: dict[Role, tuple[Asked | Gate, ...]] = {
     Role.READER: (
         _asked(
             si.Subscribe,
-            "from_ term turns instance pending_asks applications kinds",
+            "from_ term turns instance in_parts pending_asks applications kinds",
             partitions=Each(_sees_partition),
             queues=Each(_sees_queue),
         ),

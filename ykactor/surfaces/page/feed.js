@@ -4,7 +4,7 @@
 // the last known number are asked for again, so that none is missing in what is listed.
 
 import { openSocket } from "./session.js";
-/** @import { Bookmark, EventRecord, FeedMessage, JournalStatus, Lagged, Snapshot } from "./messages" */
+/** @import { Bookmark, EventRecord, FeedMessage, JournalStatus, Lagged, Snapshot, SnapshotPart } from "./messages" */
 
 /** So many events before the first snapshot are listed too. */
 const HISTORY = 5000;
@@ -19,6 +19,8 @@ export class Feed {
     #socket = null;
     /** When the snapshot was asked for that has not come yet. */
     #askedAt = null;
+    /** What has come of the next snapshot: to decode all of it at once would take long. @type {SnapshotPart[]} */
+    #parts = [];
     /** Whether what comes belongs to a subscription that was replaced. */
     #isReplacing = false;
     #heardAt = 0;
@@ -28,7 +30,7 @@ export class Feed {
     /**
      * Tells everything to a receiver.
      * @param {{
-     *     onSnapshot(message: Snapshot, tookMs: number): void, onEvents(events: EventRecord[]): void, onLive(): void,
+     *     onSnapshot(message: Snapshot, parts: SnapshotPart[], tookMs: number): void, onEvents(events: EventRecord[]): void, onLive(): void,
      *     onMissing(from: number, to: number): void, onRestart(reason: string): void, onJournal(status: JournalStatus): void,
      * }} receiver
      */
@@ -42,6 +44,7 @@ export class Feed {
             const socket = openSocket(session, "/v1/feed");
             this.#socket = socket;
             this.#askedAt = null;
+            this.#parts = [];
             this.#isReplacing = false;
             this.#heardAt = performance.now();
             const watch = setInterval(() => this.#isSilent() && end("the daemon says nothing"), 1000);
@@ -54,21 +57,10 @@ export class Feed {
             };
             socket.onopen = () => (this.last === null ? this.#askForSnapshot() : this.#goOn());
             socket.onclose = (event) => end(event.reason || "the connection has ended");
-            /** What has come and is not taken over. */
-            const inbox = [];
-            const takeAll = () => {
-                while (inbox.length > 0 && this.#socket === socket) {
-                    const reason = this.#take(inbox.shift());
-                    if (reason) end(reason);
-                }
-            };
             socket.onmessage = (event) => {
                 this.#heardAt = performance.now();
-                inbox.push(JSON.parse(event.data));
-                // A snapshot is decoded and taken over in two steps, since each may take long; what follows it waits.
-                if (inbox.length > 1) return;
-                if (inbox[0].type === "Snapshot") setTimeout(takeAll);
-                else takeAll();
+                const reason = this.#take(JSON.parse(event.data));
+                if (reason) end(reason);
             };
         });
     }
@@ -102,7 +94,7 @@ export class Feed {
     }
 
     #subscribe(fields) {
-        this.#socket.send(JSON.stringify({ type: "Subscribe", ...fields }));
+        this.#socket.send(JSON.stringify({ type: "Subscribe", inParts: true, ...fields }));
     }
 
     /**
@@ -111,6 +103,9 @@ export class Feed {
      */
     #take(message) {
         switch (message.type) {
+            case "SnapshotPart":
+                this.#parts.push(message);
+                return;
             case "Snapshot":
                 return this.#onSnapshot(message);
             case "Events":
@@ -142,7 +137,8 @@ export class Feed {
         const now = performance.now();
         const tookMs = now - (this.#askedAt ?? now);
         this.#askedAt = null;
-        this.receiver.onSnapshot(message, tookMs);
+        this.receiver.onSnapshot(message, this.#parts, tookMs);
+        this.#parts = [];
         if (this.last < message.sequence || this.term !== message.term) this.#goOn();
         else this.receiver.onLive();
     }

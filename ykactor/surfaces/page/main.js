@@ -78,8 +78,8 @@ function draw() {
 
 const feed = (app.feed = new Feed({ onSnapshot, onEvents, onLive, onMissing, onRestart, onJournal }));
 
-function onSnapshot(message, tookMs) {
-    app.state.replace(message);
+function onSnapshot(message, parts, tookMs) {
+    app.state.replace(message, parts);
     app.snapshots += 1;
     snapshotSequence = message.sequence;
     refreshAt = performance.now() + Math.max(SNAPSHOT_MS, SNAPSHOT_PAUSES * tookMs);

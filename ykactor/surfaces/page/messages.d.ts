@@ -209,6 +209,15 @@ export interface UnconfirmedStatus {
     problem: string;
 }
 
+export interface SnapshotPart {
+    type: "SnapshotPart";
+    partition: string;
+    queues?: Record<string, QueueStatus>;
+    applications?: Record<string, ApplicationStatus>;
+    nodes?: Record<string, NodeStatus>;
+    pendingAsks?: Record<string, AsksPart>;
+}
+
 export interface Events {
     type: "Events";
     events: EventRecord[];
@@ -496,4 +505,4 @@ export interface JournalStatus {
     reason?: string;
 }
 
-export type FeedMessage = Snapshot | Events | Bookmark | Lagged | Configuration | Health | Usage | Explanation | ErrorResponse | JournalStatus;
+export type FeedMessage = Snapshot | SnapshotPart | Events | Bookmark | Lagged | Configuration | Health | Usage | Explanation | ErrorResponse | JournalStatus;

@@ -5,7 +5,10 @@
 // may be those of methods.
 
 import { change } from "./changes.js";
-/** @import { ApplicationStatus, EventRecord, NodeStatus, PartitionStatus, QueueStatus, Snapshot } from "./messages" */
+/** @import { ApplicationStatus, EventRecord, NodeStatus, PartitionStatus, QueueStatus, Snapshot, SnapshotPart } from "./messages" */
+
+/** What comes and goes. */
+const SECTIONS = ["queues", "applications", "nodes"];
 
 /** The queues, applications and nodes of one partition. */
 export class Partition {
@@ -16,11 +19,11 @@ export class Partition {
     constructor(name, shown) {
         this.name = name;
         /** Of one that is new only what its event tells. @type {Map<string, Partial<QueueStatus>>} */
-        this.queues = new Map(Object.entries(shown.queues ?? {}));
+        this.queues = new Map();
         /** @type {Map<string, ApplicationStatus>} */
-        this.applications = new Map(Object.entries(shown.applications ?? {}));
+        this.applications = new Map();
         /** @type {Map<string, NodeStatus>} */
-        this.nodes = new Map(Object.entries(shown.nodes ?? {}));
+        this.nodes = new Map();
         /** Whether we may see what is in no queue: nodes, and the numbers of preemption (SE-84). */
         this.showsAll = shown.nodes !== undefined;
         /** @type {Partial<PartitionStatus["preemption"]>} */
@@ -28,6 +31,15 @@ export class Partition {
         this.limits = shown.limits ?? [];
         /** On which nodes tasks were placed whose application is told next. @type {Map<string, string>} */
         this.placed = new Map();
+    }
+
+    /**
+     * Take over a part of a snapshot.
+     * @param {SnapshotPart} part
+     */
+    add(part) {
+        for (const section of SECTIONS)
+            for (const [name, entry] of Object.entries(part[section] ?? {})) this[section].set(name, entry);
     }
 
     /** How many asks wait. */
@@ -65,15 +77,17 @@ export class State {
     /**
      * Take over a snapshot.
      * @param {Snapshot} snapshot
+     * @param {SnapshotPart[]} parts what its partitions have.
      */
-    replace(snapshot) {
+    replace(snapshot, parts) {
         const before = this.partitions;
         this.partitions = new Map(snapshot.partitions.map((found) => [found.name, new Partition(found.name, found)]));
+        for (const part of parts) this.partitions.get(part.partition).add(part);
         const { resourceManager, standbys, unconfirmed } = snapshot;
         this.daemon = { resourceManager, standbys, unconfirmed };
         this.sequence = snapshot.sequence;
         this.snapshotAt = performance.now();
-        for (const section of Object.keys(this.shape)) {
+        for (const section of SECTIONS) {
             const isSame = ([name, partition]) => hasSameKeys(partition[section], before.get(name)?.[section]);
             if (![...this.partitions].every(isSame)) this.shape[section] += 1;
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -35,6 +35,8 @@ from ykactor.wire.si.protocol_error import ProtocolError
 
 #: Existing queues that a refusal names.
 _EXAMPLES_MAX = 20
+#: The size of a part of a snapshot: a browser decodes one in about a millisecond.
+MESSAGE_BYTES = 2**16
 #: What a limited follower is told, whatever the reason is, which may name other partitions.
 _NO_SNAPSHOT = "the state could not be read in time"
 
@@ -236,7 +238,10 @@ class FeedSession:
         self._caller.check(request)  # a snapshot may take long
         # Sent first: it confirms the subscription and has the number from which to resume.
         begin = structs.replace(begin, missing_queues=missing)
-        await (self.peer.send(begin) if isinstance(begin, si.Bookmark) else self._send_in_parts(begin))
+        if isinstance(begin, si.Bookmark):
+            await self.peer.send(begin)
+        else:
+            await self._send_in_parts(await self._send_entries(begin) if request.in_parts else begin)
         return Subscription(self._feed, self._format, wanted, begin.sequence, self._view)
 
     def _known_queues(self) -> dict[str, None]:
@@ -253,6 +258,15 @@ class FeedSession:
         await trio.lowlevel.checkpoint()
         for frames in FrameStore().put_in_parts(data, is_text=encoding is JSON):
             await self.peer.send_packed(frames)
+
+    async def _send_entries(self, snapshot: si.Snapshot) -> si.Snapshot:
+        """Send what the partitions of a snapshot have in messages of their own; the snapshot without it."""
+        rest = list[PartitionStatus]()
+        for state in snapshot.partitions:
+            for part in _parts(state):
+                await self._send_in_parts(part)
+            rest.append(structs.replace(state, **{section: {} for section in _sections(state)}))
+        return structs.replace(snapshot, partitions=rest)
 
     async def _begin(self, request: si.Subscribe) -> si.Snapshot | si.Bookmark:
         """The message with the sequence number after which events follow: a snapshot or a bookmark."""
@@ -325,9 +339,7 @@ async def _encoded(state: PartitionStatus, encoding: Encoding, *, is_shared: boo
     """A partition's state with encoded entries, a part at a time: encoding or freeing all of it at once takes long."""
     encode: Callable[[Any], bytes] = encoding.encode
     shown, size = dict[str, dict[str, Raw]](), 0
-    for section, entries in structs.asdict(state).items():
-        if not isinstance(entries, dict):
-            continue
+    for section, entries in _sections(state).items():
         shown[section] = encoded = {}
         for name in list(entries):
             data = encode(entries[name] if is_shared else entries.pop(name))
@@ -337,6 +349,25 @@ async def _encoded(state: PartitionStatus, encoding: Encoding, *, is_shared: boo
                 await trio.lowlevel.checkpoint()
                 size = 0
     return structs.replace(state, **shown)
+
+
+def _sections(state: PartitionStatus) -> dict[str, dict[str, Any]]:
+    """The entries of a partition of each kind, by name: queues, applications and so on."""
+    return {section: entries for section, entries in structs.asdict(state).items() if isinstance(entries, dict)}
+
+
+def _parts(state: PartitionStatus) -> Iterator[si.SnapshotPart]:
+    """The encoded entries of a partition, in messages of about ``MESSAGE_BYTES``."""
+    part, size = dict[str, dict[str, Any]](), 0
+    for section, entries in _sections(state).items():
+        for name, entry in entries.items():
+            part.setdefault(section, {})[name] = entry
+            size += len(memoryview(entry))
+            if size >= MESSAGE_BYTES:
+                yield si.SnapshotPart(partition=state.name, **part)
+                part, size = {}, 0
+    if part:
+        yield si.SnapshotPart(partition=state.name, **part)
 
 
 def _check_kinds(kinds: Sequence[str]) -> None:
