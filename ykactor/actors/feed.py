@@ -199,6 +199,8 @@ class FeedActor:
         #: What a round has held back, and whether a publication is in progress, after which it follows.
         self._released: deque[Publication] = deque()
         self._is_publishing = False
+        #: Whether commands were taken from the inbox and are not all processed.
+        self._is_processing = False
         self._latest: FeedSnapshot | None = None
         self._snapshot_turn = trio.Lock()
         self.still = trio.Lock()
@@ -211,14 +213,16 @@ class FeedActor:
 
     async def _process(self) -> None:
         while True:
-            facts_count = 0
-            for command in await self.inbox.take_batch(COMMANDS_MAX):
+            facts_count, commands = 0, await self.inbox.take_batch(COMMANDS_MAX)
+            self._is_processing = True
+            for command in commands:
                 if isinstance(command, PartitionSnapshot):
                     self._on_partition_snapshot(command)
                 elif isinstance(command, PastEvents):
                     self._on_past(command)
                 elif not self._hold(command):
                     facts_count = await self._on_publication(command, facts_count)
+            self._is_processing = False
 
     def restore(self, events: list[EventRecordLike], last: int) -> None:
         """Take over the newest events of the journal, before anything is published; the last one has the number ``last``."""
@@ -323,7 +327,12 @@ class FeedActor:
         self.fan_out.grow(self.ring.durable)
 
     async def published(self, partition: PartitionName) -> None:
-        """Wait until everything that the partition has put into the inbox before is numbered and delivered."""
+        """Wait until everything that the partition has put into the inbox before is numbered and delivered.
+
+        No checkpoint if that is so.
+        """
+        if self._round is None and not self._is_processing and not self.inbox.messages_waiting():
+            return
         barrier = _Barrier(partition, [], reached=trio.Event())
         await self.inbox.give(barrier)
         await barrier.reached.wait()

@@ -27,6 +27,9 @@ class Sender:
     def exceeded(self, partition: PartitionName, reason: str) -> None:
         """Hear of a limit that has refused a part of a request (``Answers.exceeded``)."""
 
+    def on_finished(self) -> None:
+        """Hear that partitions have finished a request: its answer is known."""
+
 
 class Pending(Answers):
     """A request that partitions work on.
@@ -97,6 +100,7 @@ class Pending(Answers):
     def _check(self) -> None:
         if not self._working:
             self.finished.set()
+            self._sender.on_finished()
 
 
 class Backlog:

@@ -6,9 +6,8 @@ From the moment at which a partition gets a part of a request, the request is an
 from __future__ import annotations
 
 import logging
-import sys
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
 from itertools import chain, takewhile
 
 import trio
@@ -91,15 +90,16 @@ class RequestHandler(Sender):
         self._audit = audit
         self._open = gateway.outboxes.requests
         self.backlog = Backlog(memory, lambda: caller.identity.limits.outstanding)
-        #: To the task that answers; ``Backlog`` bounds what is in there.
-        self._begun: Mailbox[Pending] = Mailbox("answers", sys.maxsize)
-        self._is_stopping = False
-        #: Around waiting for partitions to finish a request.
-        self._patience = trio.CancelScope()
+        #: The requests that have no answer yet, in order; ``Backlog`` bounds them.
+        self._begun: deque[Pending] = deque()
+        self._is_closed = self._is_stopping = False
+        #: The task that answers waits here for the first of them to be finished, and for ``close`` and ``stop``.
+        self._answering = trio.lowlevel.ParkingLot()
 
     def close(self) -> None:
         """Accept no more requests."""
-        self._begun.close()
+        self._is_closed = True
+        self._answering.unpark_all()
         self.backlog.close()
         if self.finished.is_set():  # the last one came after that
             self._open.leave(self)
@@ -107,7 +107,7 @@ class RequestHandler(Sender):
     def stop(self) -> None:
         """Do not wait for partitions any more."""
         self._is_stopping = True
-        self._patience.cancel()
+        self._answering.unpark_all()
 
     def is_answering(self) -> bool:
         """True if the resource manager lacks answers to what it has sent so far."""
@@ -222,7 +222,10 @@ class RequestHandler(Sender):
         pending = Pending(request_id, partitions, working, accepted, self)
         if accepted is not None:
             accepted.partitions = [name for name in working if name in self._gateway.partitions]
-            self._begun.offer(pending)
+            if self._is_closed:
+                raise trio.ClosedResourceError
+            self._begun.append(pending)
+            self.on_finished()
         return pending
 
     async def _submit(self, request: si.Request, work: Work, accepted: Accepted | None) -> Pending:
@@ -280,6 +283,11 @@ class RequestHandler(Sender):
         """Audit that a limit has refused a part of a request."""
         self._audit.refused(self._caller, Act.SEND, partition, reason)
 
+    def on_finished(self) -> None:
+        """Answer, if the first request is finished."""
+        if self._begun and self._begun[0].finished.is_set():
+            self._answering.unpark_all()
+
     # ---- answering
 
     async def answer(self) -> None:
@@ -288,31 +296,26 @@ class RequestHandler(Sender):
         An error of its own must not end the daemon: then no more requests are accepted, and the session fails with the next one.
         """
         try:
-            with suppress(trio.EndOfChannel):
-                await self._answer()
+            await self._answer()
         except Exception:
             logger.exception("acknowledging_failed")
         finally:
-            self._begun.close()
+            self._is_closed = True
             self._open.leave(self)
             self.finished.set()
 
     async def _answer(self) -> None:
         """Answer in the order of the requests; those that are done at the same time are answered together."""
-        begun = list[Pending]()
-        while True:
-            begun += await self._begun.take_batch(sys.maxsize)
-            while begun:
-                if not self._is_stopping:
-                    with trio.CancelScope() as self._patience:
-                        await begun[0].finished.wait()
-                if not begun[0].finished.is_set():
-                    return  # the daemon stops, so the request will not be finished
-                if self._begun.messages_waiting():
-                    begun += self._begun.take_nowait(sys.maxsize)
-                done = list(takewhile(lambda each: each.finished.is_set(), begun))
-                del begun[: len(done)]
+        while self._begun or not self._is_closed:
+            done = list(takewhile(lambda each: each.finished.is_set(), self._begun))
+            if done:
+                for _ in done:
+                    self._begun.popleft()
                 await self._post_answers(done)
+            elif self._begun and self._is_stopping:
+                return  # the daemon stops, so the request will not be finished
+            else:
+                await self._answering.park()
 
     async def _post_answers(self, done: list[Pending]) -> None:
         """Post the answers to requests after all their direct results."""
