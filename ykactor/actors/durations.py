@@ -93,17 +93,20 @@ class TurnTimes:
 
     def begin(self, phase: str) -> None:
         """This phase begins, and the one in progress has ended."""
+        now_s = elapsed_s()
         if self._phase is not None:
-            self.end()
-        self._phase, self._since_s = self.phases[phase], elapsed_s()
+            self._note(self._phase, now_s)
+        self._phase, self._since_s = self.phases[phase], now_s
 
     def end(self) -> None:
         """The phase in progress has ended."""
-        phase = self._phase
-        if phase is not None:
-            phase.last_s = elapsed_s() - self._since_s
-            phase.histogram.observe(phase.last_s)
+        if self._phase is not None:
+            self._note(self._phase, elapsed_s())
             self._phase = None
+
+    def _note(self, phase: PhaseTimes, now_s: float) -> None:
+        phase.last_s = now_s - self._since_s
+        phase.histogram.observe(phase.last_s)
 
     def drop(self) -> None:
         """The phase in progress has failed, and does not count."""

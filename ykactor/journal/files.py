@@ -320,7 +320,7 @@ class WatchedFiles:
     """
 
     def __init__(self, path: Path, wal: Path, page_bytes: int) -> None:
-        self._path, self._wal = path, wal
+        self._path, self._wal = str(path), str(wal)
         self._frame_bytes = _FRAME_HEADER_BYTES + page_bytes
         self._database = self._log = _File()
         #: The last frame; None if there is none, or it is not known where it is.
@@ -328,6 +328,11 @@ class WatchedFiles:
         #: True if the log only grows: it was empty, and every transaction since then has been committed.
         self._only_grows = False
         self.note()
+
+    @property
+    def log_bytes(self) -> int:
+        """The size of the write-ahead log after the last transaction."""
+        return self._log.size
 
     def note(self) -> None:
         """The files are as the writer wants them. To be called after what changes them otherwise than a transaction."""
@@ -381,7 +386,7 @@ class WatchedFiles:
         return os.pread(file, self._frame_bytes, offset)
 
 
-def _stat(path: Path) -> _File:
+def _stat(path: str) -> _File:
     try:
         return _File.of(os.stat(path))
     except FileNotFoundError:

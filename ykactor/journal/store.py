@@ -75,12 +75,12 @@ class Store:
         self._reader = schema.connect(path, "ro")
         self._reader.execute("PRAGMA user_version").fetchall()
         self._failure: DiskError | None = None
-        self._wal_bytes = self._wal_size()
         #: The size of what is not merged, and the merge that is under way.
         self._changed_bytes = 0
         self._merge: changes.Merge | None = None
         ((page_bytes,),) = connection.execute("PRAGMA page_size")
         self._files = WatchedFiles(path, self._wal, page_bytes)
+        self._wal_bytes = self._files.log_bytes
         self.number = self.last_event = self.last_message = self._end_byte = 0
         self._read_newest()
         schema.created_ns(connection, path)  # that it can be read
@@ -160,7 +160,8 @@ class Store:
             raise ValueError(f"found a transaction of term {transaction.log[-1]}, expected {self.beginnings[-1].term}")
         with self._transaction():
             self._connection.execute(_LOG, transaction.log)
-            self._connection.executemany(_BASE, transaction.bases)
+            if transaction.bases:
+                self._connection.executemany(_BASE, transaction.bases)
             if transaction.mention is not None:
                 self._connection.execute(_MENTION, transaction.mention)
             if transaction.change is not None:
@@ -194,7 +195,7 @@ class Store:
     @property
     def needs_checkpoint(self) -> bool:
         """True if ``checkpoint`` should be called soon: when what was committed has been acknowledged."""
-        return self._wal_size() >= self._wal_bytes + CHECKPOINT_BYTES
+        return self._files.log_bytes >= self._wal_bytes + CHECKPOINT_BYTES
 
     def checkpoint(self) -> None:
         """Copies the write-ahead log into the database and empties it, as far as no reader still needs it.
@@ -208,8 +209,8 @@ class Store:
                 self._connection.execute(_CHECKPOINT).fetchall()
         finally:
             self._connection.execute(f"PRAGMA busy_timeout={schema.BUSY_MS}")
-            self._wal_bytes = self._wal_size()
             self._files.note()
+            self._wal_bytes = self._files.log_bytes
 
     def trim(self, bytes_max: int, age_max_ns: int, now_ns: int) -> int:
         """Deletes some of the oldest transactions of the history, if all together are too large or they are too old.
@@ -371,9 +372,6 @@ class Store:
             if isinstance(failure, DiskError):
                 self._failure = failure
             raise failure from error
-
-    def _wal_size(self) -> int:
-        return self._wal.stat().st_size if self._wal.exists() else 0
 
 
 def _newest(connection: sqlite3.Connection, path: Path) -> LogRow | None:

@@ -47,8 +47,11 @@ def log_event(logger: logging.Logger, level: int, event: str, /, **keys: object)
             event, which every line has.
     """
     if logger.isEnabledFor(level):
+        # Made here: ``logger.log`` looks for the place of the call, which takes as long as all the rest, and is not shown.
+        record = logging.LogRecord(logger.name, level, "", 0, event, None, None)
         # All keys in one attribute: otherwise a key ``name`` or ``args`` would clash with attributes of the record.
-        logger.log(level, event, extra={"keys": keys}, stacklevel=2)
+        record.__dict__["keys"] = keys
+        logger.handle(record)
 
 
 def configure(level: str, stream: TextIO | LogWriter, *, for_people: bool = False) -> None:
@@ -68,6 +71,7 @@ def configure(level: str, stream: TextIO | LogWriter, *, for_people: bool = Fals
         handler.setFormatter(_TextFormatter(has_colours=stream.isatty()))
     else:
         handler.setFormatter(_JSONFormatter(journal=_is_journal(stream)))
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False  # no line has them
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("ykactor").setLevel(level.upper())
 
@@ -205,8 +209,8 @@ class LogWriter:
 
     def __init__(self, descriptor: int, lines_max: int = LINES_MAX, characters_max: int = CHARACTERS_MAX) -> None:
         self._descriptor = descriptor
-        self._lines: queue.Queue[str | None] = queue.Queue(lines_max)
-        self._few = lines_max // 2
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._lines_max = lines_max
         self._characters_max = characters_max
         # Counts with one writer each, instead of some with a lock: of what was queued and written, and of what was lost.
         self._characters_in = 0
@@ -223,14 +227,12 @@ class LogWriter:
 
     def write(self, line: str, /) -> None:
         """Queue a line, or count it as lost. Never waits. Calls must not overlap, which the lock of a log handler ensures."""
-        if self._characters_in - self._characters_out + len(line) > self._characters_max:
+        waiting = self._characters_in - self._characters_out
+        if self._lines.qsize() >= self._lines_max or waiting + len(line) > self._characters_max:
             self._lost_in_queue += 1
             return
-        try:
-            self._lines.put_nowait(line)
-            self._characters_in += len(line)
-        except queue.Full:
-            self._lost_in_queue += 1
+        self._characters_in += len(line)
+        self._lines.put(line)
 
     def flush(self) -> None:
         """Nothing: the thread writes as soon as it can."""
@@ -244,10 +246,9 @@ class LogWriter:
         return self._descriptor
 
     def close(self, patience_s: float) -> None:
-        """Write what is queued, but wait no longer than ``patience_s`` for room in the queue and as long for the thread."""
-        with suppress(queue.Full):
-            self._lines.put(None, timeout=patience_s)
-            self._thread.join(patience_s)
+        """Write what is queued, but wait no longer than ``patience_s``."""
+        self._lines.put(None)
+        self._thread.join(patience_s)
 
     def _run(self) -> None:
         is_open = True
@@ -293,6 +294,6 @@ class LogWriter:
     def _report_lost(self) -> None:
         """Log how many lines were lost, when half of the queue is free again: a slow reader gets few such lines."""
         lost = self._lost_in_queue + self._lost_in_thread
-        if lost > self._reported and self._lines.qsize() <= self._few:
+        if lost > self._reported and self._lines.qsize() <= self._lines_max // 2:
             count, self._reported = lost - self._reported, lost
             log_event(log, logging.ERROR, "log_lines_lost", lines=count)
