@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from itertools import chain, repeat
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ from wsproto.events import TextMessage
 
 from ykactor.access.limits import Limits as AccessLimits
 from ykactor.surfaces.admission.session_limits import InputMemory
-from ykactor.surfaces.sessions.connection import GATHER_S, WebSocket
+from ykactor.surfaces.sessions.connection import ANSWERED_S, GATHER_S, WebSocket
 
 MS = 0.001
 COUNT = 60
@@ -30,30 +31,46 @@ class Unlimited:
         return ""
 
 
-async def delays(sizes: list[int], is_answering: Callable[[], bool], *, apart_s: float = MS) -> list[list[float]]:
-    """Send a message of each size, one every ``apart_s``; the seconds that each waited, by the reads with which they came."""
+@asynccontextmanager
+async def connected(is_answering: Callable[[], bool]) -> AsyncIterator[tuple[WebSocket, Callable[[int], Awaitable[None]]]]:
+    """A connection, and what sends a message of so many bytes through it, which says when it was sent."""
     near, far = trio.testing.memory_stream_pair()
-    client, taken = Connection(ConnectionType.CLIENT), list[list[float]]()
+    client = Connection(ConnectionType.CLIENT)
+
+    async def send(size: int) -> None:
+        await far.send_all(client.send(TextMessage(data=str(trio.current_time()).ljust(size))))
+
     async with trio.open_nursery() as nursery:
         limits: Any = Unlimited()
         memory = InputMemory(AccessLimits)
-        stream: Any = SimpleNamespace(receive_some=near.receive_some, receive_now=lambda _: None)
+        stream: Any = SimpleNamespace(receive_some=near.receive_some, receive_now=lambda _: None, has_unread=lambda: False)
         socket = WebSocket(stream, Connection(ConnectionType.SERVER), nursery, limits=limits, memory=memory, close_s=1.0)
         socket.is_answering = is_answering
         nursery.start_soon(socket.run)
-        nursery.start_soon(_send, far, client, sizes, apart_s)
-        while sum(map(len, taken)) < len(sizes):
-            messages, _ = await socket.get_messages(64)
-            now_s = trio.current_time()
-            taken.append([now_s - float(str(message.content).strip()) for message in messages])
+        yield socket, send
         nursery.cancel_scope.cancel()
+
+
+async def waits(socket: WebSocket) -> list[float]:
+    """The seconds that each of the next messages has waited, which come together."""
+    messages, _ = await socket.get_messages(64)
+    return [trio.current_time() - float(str(message.content).strip()) for message in messages]
+
+
+async def delays(sizes: list[int], is_answering: Callable[[], bool], *, apart_s: float = MS) -> list[list[float]]:
+    """Send a message of each size, one every ``apart_s``; the seconds that each waited, by the reads with which they came."""
+    taken = list[list[float]]()
+    async with connected(is_answering) as (socket, send), trio.open_nursery() as nursery:
+        nursery.start_soon(_send, send, sizes, apart_s)
+        while sum(map(len, taken)) < len(sizes):
+            taken.append(await waits(socket))
     return taken
 
 
-async def _send(stream: trio.abc.SendStream, client: Connection, sizes: list[int], apart_s: float) -> None:
+async def _send(send: Callable[[int], Awaitable[None]], sizes: list[int], apart_s: float) -> None:
     for size in sizes:
         await trio.sleep(apart_s)
-        await stream.send_all(client.send(TextMessage(data=str(trio.current_time()).ljust(size))))
+        await send(size)
 
 
 async def test_messages_before_answers_come_together(autojump_clock: trio.testing.MockClock) -> None:
@@ -88,3 +105,20 @@ async def test_one_message_in_a_pause_is_the_last_that_waits(autojump_clock: tri
     """Who sends one message during a pause may wait for its answer, so the next one is read at once."""
     taken = await delays([20] * COUNT, lacking_once(), apart_s=GATHER_S - MS)
     assert taken == [[0.0], [0.0], [pytest.approx(MS)], *[[0.0]] * (COUNT - 3)]
+
+
+async def test_who_waits_for_answers_is_read_soon(autojump_clock: trio.testing.MockClock) -> None:
+    """Two messages at a time, and two more when both have their answers: these gather for no more than ``ANSWERED_S``."""
+    lacking, found = False, list[float]()
+    async with connected(lambda: lacking) as (socket, send):
+        for _ in range(COUNT):
+            for _ in range(2):
+                await send(20)
+            answered = len(found)
+            while len(found) < answered + 2:
+                found += await waits(socket)
+                lacking = True
+            await trio.sleep(2 * MS)
+            lacking = False
+            socket.answered()
+    assert max(found) <= ANSWERED_S + 1e-9 < GATHER_S - 2 * MS

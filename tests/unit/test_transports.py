@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from ykactor.surfaces.net.transports import Transport
+from ykactor.surfaces.net.transports import FrameStream, Transport
 
 Pair = tuple[Transport, trio.SocketStream]
 
@@ -72,3 +72,37 @@ async def test_the_next_bytes_of_a_peer_that_has_gone_fail(pair: Pair) -> None:
     await peer.aclose()
     with pytest.raises(trio.BrokenResourceError):
         await transport.receive_next(100)
+
+
+async def test_what_is_here_is_received_at_once(pair: Pair) -> None:
+    """It is unread until then; b"" says that the peer has ended, and None that there is nothing yet."""
+    transport, peer = pair
+    assert (transport.has_unread(), transport.receive_now(100)) == (False, None)
+    await peer.send_all(b"one")
+    assert transport.has_unread()
+    assert (transport.receive_now(100), transport.has_unread()) == (b"one", False)
+    await peer.send_eof()
+    assert transport.receive_now(100) == b""
+
+
+async def test_what_the_socket_takes_is_sent_at_once(pair: Pair) -> None:
+    """The rest is sent as usual, behind it; while something is sent, nothing is taken."""
+    transport, peer = pair
+    stream, data, received = FrameStream(transport), bytes(range(256)) * 2**8, bytearray()
+    sent = stream.send_now(data)
+    assert 0 < sent < len(data)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(stream.send_all, data[sent:])
+        await trio.testing.wait_all_tasks_blocked()
+        assert stream.send_now(b"between") == 0
+        while len(received) < len(data):
+            received += await peer.receive_some(1000)
+    assert received == data
+
+
+async def test_nothing_is_sent_at_once_to_a_peer_that_has_gone(pair: Pair) -> None:
+    """Who waits learns of it."""
+    transport, peer = pair
+    await peer.aclose()
+    assert FrameStream(transport).send_now(b"more") == 0
+    assert transport.receive_now(100) == b""

@@ -12,6 +12,8 @@ import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from fcntl import ioctl
+from termios import FIONREAD
 
 import trio
 
@@ -80,6 +82,10 @@ class Transport(trio.abc.HalfCloseableStream):
             return os.read(self.socket.fileno(), max_bytes)
         except OSError:  # who waits learns of an error
             return None
+
+    def has_unread(self) -> bool:
+        """True if the socket has bytes that were not received."""
+        return any(ioctl(self.socket.fileno(), FIONREAD, bytes(4)))
 
     # ---- for a peer that sends something, waits for the answer, and only then sends more
 
@@ -397,6 +403,10 @@ class FrameStream(trio.abc.Stream):
     def receive_now(self, max_bytes: int) -> bytes | None:
         """The data that is here (``Transport.receive_now``)."""
         return self._transport.receive_now(max_bytes)
+
+    def has_unread(self) -> bool:
+        """True if the socket has bytes that were not received."""
+        return self._transport.has_unread()
 
     async def wait_send_all_might_not_block(self) -> None:
         await self._transport.wait_send_all_might_not_block()

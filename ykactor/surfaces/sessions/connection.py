@@ -29,6 +29,8 @@ _READ_BYTES = 2**16
 #: The time between two reads of a peer that sends little at once, but more before it has all answers, or several messages in that
 #: time. What it sends meanwhile shares one turn of a partition and one commit: each of these costs as much as some asks.
 GATHER_S = 0.004
+#: The same of a peer that has sent nothing before it got all answers, from that moment on.
+ANSWERED_S = 0.001
 _LITTLE_BYTES = 2**12
 #: Frames of one message: the largest one has them if each has 3 KiB.
 FRAMES_MAX = 2**13
@@ -91,6 +93,8 @@ class WebSocket:
         self._sending = trio.StrictFIFOLock()
         #: Around what is read; cancelled by ``_end``.
         self._reading = trio.CancelScope()
+        #: Around waiting for what gathers.
+        self._pause: trio.CancelScope | None = None
         self._is_refused = False
         #: Set when the closing handshake is over, or cannot be completed.
         self._is_over = trio.Event()
@@ -140,6 +144,11 @@ class WebSocket:
         """
         self._check_open()
         return 0 if self._sending.locked() else self._stream.send_now(frames)
+
+    def answered(self) -> None:
+        """The peer has got all answers. If it has sent nothing meanwhile, it has waited for them: what comes now is read soon."""
+        if self._pause is not None and not self._stream.has_unread():
+            self._pause.deadline = min(self._pause.deadline, trio.current_time() + ANSWERED_S)
 
     async def ping(self) -> None:
         """Send a ping and wait for its pong; raises ConnectionClosedError."""
@@ -244,7 +253,9 @@ class WebSocket:
     async def _receive(self, at_s: float | None) -> bytes | bytearray:
         """Wait for data, which gathers until ``at_s`` if that is given; b"" at the end."""
         if at_s is not None:
-            await trio.sleep_until(at_s)
+            with trio.CancelScope(deadline=at_s) as self._pause:
+                await trio.sleep_forever()
+            self._pause = None
             if (data := self._stream.receive_now(_READ_BYTES)) is not None:
                 return data
         return await self._stream.receive_some(_READ_BYTES)

@@ -126,6 +126,10 @@ class Peer:
         """Let small messages gather that come while earlier ones have no answer, so that they share a turn (``GATHER_S``)."""
         self._connection.is_answering = is_answering
 
+    def answered(self) -> None:
+        """The peer has got all answers: what gathers is read soon."""
+        self._connection.answered()
+
     def settle(self) -> None:
         """The session is used for what it is there for: from now on it may wait for messages as long as it likes."""
         self._unused_until = self._unused.deadline = math.inf

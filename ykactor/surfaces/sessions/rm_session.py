@@ -243,6 +243,8 @@ class ResourceManagerSession:
                     await self.peer.send(journal_status(taken))
                     continue
                 await self.peer.send_encoded(taken, reader.outbox.encoding)
+                if self._handler is not None and not self._handler.is_answering():
+                    self.peer.answered()
                 if len(taken) == TAKE_MAX:  # there may be more, and nothing of this need have waited
                     await trio.lowlevel.checkpoint()
         except ConnectionClosedError:
