@@ -99,6 +99,25 @@ async def test_what_people_read(tmp_path: Path) -> None:
         assert re.search(r"root.a  vcore     2    3      2      1 +\d+s  QUOTA  <- binding", printed)
 
 
+async def test_the_history_tells_of_what_is_remembered_no_longer(tmp_path: Path) -> None:
+    """AP-156: an application that was removed, and its tasks; one that there never was has the begin of the history."""
+    async with crowded(tmp_path) as (daemon, rm):
+        await rm.request(si.ApplicationRequest(remove=[si.RemoveApplicationRequest("app-1")]))
+        _, errors = await run_command("explain", "app-1", "--url", daemon.url, expect=exit_codes.FAILED)
+        assert (
+            "there is no application, task, queue or node app-1; the 10,000 applications that ended last" in errors
+        )
+        for name, end in (
+            ("app-1", r"application app-1 ended in root\.a at \S+Z: it was Completed"),
+            ("t1", r"task t1 of application app-1 ended on \S+ in root\.a at \S+Z: STOPPED_BY_RM: Application app-1 Removed"),
+            ("app-1/t1", r"task t1 of application app-1 ended .*"),
+        ):
+            told, _ = await run_command("explain", name, "--on", tmp_path / "state")
+            assert re.fullmatch(f"{end}, as the history says\n", told)
+        _, errors = await run_command("explain", "app-9", "--on", tmp_path / "state", expect=exit_codes.FAILED)
+        assert re.search(r"there is no application, task, queue or node app-9; the history since \S+Z has no end of one", errors)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -135,6 +154,10 @@ async def test_what_is_refused(tmp_path: Path, arguments: list[str], code: int, 
         (EndHold(QueuePath("root.a")), "end the hold of root.a"),
         (EndHold(QueuePath("")), "end the hold of its application"),
         (Wait(29.5), "wait 30s"),
+        (
+            Wait(189.5, (ApplicationID("nlp"), AllocationKey("nlp-2")), NodeID("n7")),
+            "wait for nlp/nlp-2 on n7 (at most 3m10s left, as told)",
+        ),
     ],
 )
 def test_words(change: Change, text: str) -> None:

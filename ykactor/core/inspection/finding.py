@@ -154,6 +154,16 @@ def nothing(name: str, kind: Kind | None, like: Sequence[str]) -> str:
     return f"there is no {what} {brief(name) or 'without a name'}{near}"
 
 
+def nothing_remembered(name: str, kind: Kind | None, like: Sequence[str]) -> str:
+    """The same by a daemon, which has forgotten what ended long ago (AP-73)."""
+    unknown = nothing(name, kind, like)
+    if kind in ("queue", "node"):
+        return unknown
+    return (
+        f"{unknown}; the 10,000 applications that ended last are remembered for 72 h; see also explain --on STATE_DIR"
+    )
+
+
 def several(name: str, found: Sequence[Match]) -> str:
     """A sentence: a name has several meanings."""
     named = "; ".join(match.words for match in found[:NEAREST_MAX])

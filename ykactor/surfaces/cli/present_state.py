@@ -54,7 +54,15 @@ def present_state(daemon: Destination, journal: Path | None) -> tuple[Fork, int]
     Raises:
         ClickException: there is none, or it cannot be read.
     """
-    bases, at_ns = daemon.run(_told, daemon) if journal is None else _recorded(journal)
+    return recorded_state(journal) if journal is not None else _state(*daemon.run(_told, daemon))
+
+
+def recorded_state(journal: Path) -> tuple[Fork, int]:
+    """The same of a journal."""
+    return _state(*_recorded(journal))
+
+
+def _state(bases: Mapping[PartitionName, bytes], at_ns: int) -> tuple[Fork, int]:
     return partial(_made, bases), -(-max(system_ns(), at_ns) // US_NS) * US_NS
 
 

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ykactor.access.explanations import no_task
-from ykactor.core.inspection.finding import Kind, Match, nothing, several
+from ykactor.core.inspection.finding import Kind, Match, nothing_remembered, several
 from ykactor.core.objects.queues import LeafCore
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.surfaces.copies.explained import computed
@@ -183,7 +183,7 @@ class Api:
             return await self._with_changes(request, match)
         of_match = self._published.page(request, match.partition, ("explain", match), partial(explanations.one, match=match))
         if (page := await of_match).status == 404:
-            raise RefusedError(404, no_task(match) if match.key else nothing(name, kind, []))
+            raise RefusedError(404, no_task(match) if match.key else nothing_remembered(name, kind, []))
         return await reply(request, page, headers=age_of([page]))
 
     async def _meaning(self, request: Request, wanted: str, name: str, kind: Kind) -> Match:
@@ -193,7 +193,7 @@ class Api:
             page = await self._published.page(request, partition, ("named", kind, name), read)
             found += json.decode(b"".join(page.parts), type=list[Match])
         if not found:
-            raise RefusedError(404, nothing(name, kind, []))
+            raise RefusedError(404, nothing_remembered(name, kind, []))
         if len(found) > 1:
             raise RefusedError(409, several(name, found))
         return found[0]

@@ -16,7 +16,7 @@ from ykactor.actors.commands import read_partition
 from ykactor.actors.gateway import ReadGateway
 from ykactor.core.accounting.accounts import ALL_DAYS, Account, told
 from ykactor.core.inspection.accounting import Column, Sums, named, sums
-from ykactor.core.inspection.finding import Kind, Match, names_like, nearest, nothing, several
+from ykactor.core.inspection.finding import Kind, Match, names_like, nearest, nothing_remembered, several
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName
@@ -156,7 +156,7 @@ async def explained(gateway: ReadGateway, view: View | None, request: si.Explain
     else:
         answer = await _found(gateway, match.partition, partial(_explanation, match, view))
     if answer is None:
-        raise ProtocolError("UNKNOWN_NAME", no_task(match) if match.key else nothing(request.name, kind, []), "name")
+        raise ProtocolError("UNKNOWN_NAME", no_task(match) if match.key else nothing_remembered(request.name, kind, []), "name")
     return answer
 
 
@@ -185,7 +185,7 @@ async def _nothing(gateway: ReadGateway, view: View | None, name: str, kind: Kin
     like: list[str] = []
     for partition in partitions:
         like += await _found(gateway, partition, partial(_names_like, name, kind, view))
-    return nothing(name, kind, nearest(name, like))
+    return nothing_remembered(name, kind, nearest(name, like))
 
 
 def _meanings(

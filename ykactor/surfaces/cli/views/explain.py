@@ -49,6 +49,7 @@ def command(
     and SINCE is for how long asks like it have been found short there. Levels without a limit are left out. Then the nodes by
     what keeps them from taking it, what comes before it and why, and for how long it has waited for what.
 
+    With --on the journal is asked, also for an application or a task that has ended and that the daemon no longer remembers.
     With --changes copies of the present state are made, and nothing of the daemon changes. With the role replica that is done
     here; for others a child of the daemon does it, one at a time, and changes about what they may not see are counted.
     """
@@ -57,13 +58,25 @@ def command(
             raise click.UsageError(f"found --changes with --kind {kind}, expected an application or ask")
         _show_changes(name, partition, journal, showing, preempt=preempt)
         return
-    if preempt or journal is not None:
-        raise click.UsageError(f"found {'--preempt' if preempt else '--on'} without --changes, expected both")
-    name, _, key = name.partition("/")
-    if key and kind not in (None, "application", "ask"):
+    if preempt:
+        raise click.UsageError("found --preempt without --changes, expected both")
+    if "/" in name and kind not in (None, "application", "ask"):
         raise click.UsageError(f"found APP/ASK with --kind {kind}, expected an application or ask")
+    if journal is not None:
+        _show_recorded(name, kind, partition, journal, showing)
+        return
+    name, _, key = name.partition("/")
     wanted = "application" if key else kind or ""
     showing.run_with(partial(explain, name=name, allocation_key=key, kind=wanted, partition=partition), explained)
+
+
+def _show_recorded(name: str, kind: Kind | None, partition: str, journal: Path, showing: Showing) -> None:
+    from ykactor.surfaces.cli.explain_journal import explain_journal  # loads the scheduler
+
+    if showing.is_watching:
+        raise click.UsageError("found --watch with --on, expected one of them")
+    check_asks_nobody("--on")
+    show(explained(explain_journal(journal, name, kind, partition)), showing.output)
 
 
 def _show_changes(ask: str, partition: str, journal: Path | None, showing: Showing, *, preempt: bool) -> None:
