@@ -6,6 +6,7 @@ from msgspec import structs
 from ykactor.local.jobs import Jobs
 from ykactor.local.machine import Machine
 from ykactor.local.model import Ended
+from ykactor.local.waiting import result
 from ykactor.wire.si import messages as si
 
 S_NS = 10**9
@@ -18,17 +19,23 @@ class World:
     def __init__(self, machine=ONE):
         self.now_ns = 0
         self.machine = machine
-        #: The states of the tasks of jobs that have ended, as the store has them.
-        self.kept = {}
-        self.jobs = Jobs(machine, 1, "boot", lambda: self.now_ns, self.kept.get)
+        #: The jobs, and the states of their tasks, as the store has them.
+        self.kept_jobs, self.kept = {}, {}
+        self.jobs = Jobs(machine, 1, "boot", lambda: self.now_ns)
 
     def made(self, **fields):
         """A job that is not submitted yet."""
         return job_of("true", **fields)
 
     def submit(self, **fields):
-        job = self.jobs.submit(lambda job_id: structs.replace(self.made(**fields), id=job_id))
+        made = self.made(**fields)
+        job = self.jobs.submit(lambda job_id: structs.replace(made, id=job_id), self.ended(made))
         return job, self.take()
+
+    def ended(self, job):
+        """The ends of the jobs that a job names, of those that have ended."""
+        names = [after.job for after in job.after if not self.jobs.has(after.job)]
+        return {name: result(self.kept_jobs[name], self.kept[name]) if name in self.kept else None for name in names}
 
     def allocate(self, *keys, of="job-1", placeholder=False):
         new = [si.Allocation(allocation_key=key, application_id=of, placeholder=placeholder, node_id="n1") for key in keys]
@@ -46,8 +53,9 @@ class World:
         return self.take()
 
     def take(self):
-        """The effects; the ends are kept."""
+        """The effects, which are kept."""
         effects = self.jobs.take()
+        self.kept_jobs |= effects.jobs
         for (job, index), task in effects.tasks.items():
             self.kept.setdefault(job, {})[index] = task.state
         return effects

@@ -22,6 +22,7 @@ from ykactor.local.isolation import Isolation
 from ykactor.local.machine import boot_id
 from ykactor.local.model import State, Task
 from ykactor.local.processes import Processes
+from ykactor.local.records import records
 from ykactor.local.store import Store
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.main import main
@@ -190,10 +191,9 @@ async def test_time_limits_and_the_end_with_all_jobs(directory: Path) -> None:
         waiting = await local.submit("true", resource={"vcore": 1000}, last=999)
         assert await local.kill(signal.SIGHUP) == 0
         assert left_over(directory) == []
-        store = Store(directory)
-        assert store.states_of(running) == {0: State.CANCELLED}
-        assert State.PENDING not in store.states_of(waiting).values()
-        store.close()
+        with records(directory) as kept:
+            assert kept.counts(running) == {State.CANCELLED: 1}
+            assert State.PENDING not in kept.counts(waiting)
         async with local_manager(directory.with_name("other"), daemon.url):
             pass
 
@@ -206,9 +206,8 @@ async def test_jobs_that_end_with_the_local_resource_manager_end_with_its_place_
         await run_command("rm", "release", f"local-{socket.gethostname()}", "--url", daemon.url)
         assert "4006" in await local.ends()
         assert left_over(directory) == []
-        store = Store(directory)
-        assert store.states_of(job) == {0: State.CANCELLED}
-        store.close()
+        with records(directory) as kept:
+            assert kept.counts(job) == {State.CANCELLED: 1}
 
 
 async def test_what_does_not_fit_is_refused(directory: Path, nowhere: str) -> None:

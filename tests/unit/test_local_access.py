@@ -16,7 +16,7 @@ from ykactor.local.access import Access, Principal, System, may
 from ykactor.local.checks import ARGUMENTS_MAX, ENVIRON_MAX, checked
 from ykactor.local.jobs import SubmitRefused
 from ykactor.local.login import Login
-from ykactor.local.model import Job
+from ykactor.local.model import After, Job
 from ykactor.local.quotas import Quotas, full_disk
 from ykactor.local.serving import Caller
 from ykactor.local.system import NotSafe, check_files
@@ -55,6 +55,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"ranges": [(0, 0)] * 10_001}, "found 10001 ranges"),
     ({"begin_ns": -1}, "found the begin"),
     ({"begin_ns": 253_402_300_799 * 10**9 + 1}, "found the begin"),
+    ({"after": [After("job-1")] * 21}, "found 21 of --after, expected at most 20"),
+    ({"after": [After("j" * 65)]}, "found --after with more than 64 characters"),
     ({"is_gang": True, "retries": 1}, "found a gang with retries"),
     ({"login": Login(umask=-1)}, "found the umask"),
     ({"login": Login(limits={"MEMLOCK": 1})}, "found the limits"),

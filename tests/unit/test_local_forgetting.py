@@ -54,7 +54,7 @@ class Files:
 
 class Log(list[str]):
     def __init__(self, store: Store, files: Files) -> None:
-        self.forgetting = Forgetting(store, files, lambda: 2, lambda job: False, self.append)
+        self.forgetting = Forgetting(store, files, lambda: 2, self.append)
 
 
 def left(directory: Path) -> tuple[list[str], dict[int | None, list[str]]]:

@@ -23,7 +23,7 @@ def world():
 def test_a_short_life(world):
     """Asked for, started when allocated; the job ends with it, and the application at once (AP-151)."""
     job, effects = world.submit()
-    assert (effects.jobs, asked(effects)) == ([job], ["job-1.0"])
+    assert (effects.jobs, asked(effects)) == ({"job-1": job}, ["job-1.0"])
     effects = world.allocate("job-1.0")
     ((_, task),) = effects.starts
     assert (task.state, task.boot, list(effects.tasks.values())) == (State.RUNNING, "boot", [task])
@@ -327,7 +327,7 @@ def test_the_queue_is_that_in_which_the_daemon_has_placed_it(world):
     """Told again it is no news; what was asked for stays, because it is asked for again after a restart of the daemon."""
     world.submit()
     for leaf, kept in ("root.users.bob", [("", "root.users.bob")]), ("root.users.bob", []):
-        assert [(job.queue, job.leaf) for job in accept(world, leaf).jobs] == kept
+        assert [(job.queue, job.leaf) for job in accept(world, leaf).jobs.values()] == kept
 
 
 @pytest.mark.parametrize("queue", ["root.batchh", "batchh", "root.batch.smal", "root.batch.small.er", "root.defaultx"])
@@ -423,7 +423,7 @@ def test_a_job_that_was_moved_is_shown_in_its_new_queue(world):
     for name, kept in ("job-1", ["root.batch"]), ("job-1", []), ("job-9", []):
         moved = [si.MovedApplication(application_id=name, queue_name="root.batch")]
         world.jobs.on_message(si.ApplicationResponse(moved=moved))
-        assert [job.leaf for job in world.jobs.take().jobs] == kept
+        assert [job.leaf for job in world.jobs.take().jobs.values()] == kept
 
 
 def test_a_kept_job_goes_on(world):

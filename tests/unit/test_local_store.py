@@ -34,7 +34,9 @@ def test_it_is_there_again(store, tmp_path):
     assert again.tasks("job-1") == [Task("job-1", 0, State.FAILED, exit_code=3, gpus=[1])]
     assert (again.find("job-2"), again.submitted_with("job-2")) == (store.find("job-2"),) * 2
     assert (again.find("job-3"), again.submitted_with("other")) == (None, None)
-    assert again.states_of("job-1") == {0: State.FAILED}
+    with records(tmp_path) as kept:
+        found = kept.results(["job-1", "job-3"])
+    assert (found["job-1"].states, found["job-1"].is_completed, found["job-3"]) == ({0: State.FAILED}, False, None)
     again.close()
 
 
@@ -118,10 +120,11 @@ def test_a_forgotten_job_is_there_no_more(store, tmp_path):
     many = [Task("job-1", index, State.COMPLETED) for index in range(1200)]
     store.commit(jobs, many, ["job-1"], 5, many[:10])
     store.forget(["job-1", "job-2", "job-3"])
-    assert (store.find("job-1"), store.states_of("job-1"), store.submitted_with("job-1")) == (None, None, None)
+    assert (store.find("job-1"), store.submitted_with("job-1")) == (None, None)
     assert [job.id for job, _ in store.unfinished()] == ["job-2"]
     with records(tmp_path) as kept:
         assert ([job.id for job, _ in kept.jobs(Query(9))], kept.gone()) == (["job-2"], {7: ["job-1"]})
+        assert kept.results(["job-1"]) == {"job-1": None}
         steps = [store.clear(["job-1"]) for _ in range(5)]
         assert steps == [False] * 4 + [True]
         assert (kept.gone(), kept.counts("job-1")) == ({}, {})

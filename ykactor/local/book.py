@@ -6,13 +6,13 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from ykactor.local import requests
 from ykactor.local.effects import Effects
 from ykactor.local.machine import Machine
 from ykactor.local.model import RETRIED, Job, State, Task
-from ykactor.local.waiting import Dependencies, EndedStates
+from ykactor.local.waiting import Dependencies, Results, result
 from ykactor.wire.si import messages as si
 
 #: Termination types of the daemon, and the one of a resource manager.
@@ -67,10 +67,9 @@ class Book:
     Args:
         boot: identifies this run of the machine.
         now_ns: the Unix time.
-        ended: the states of the tasks of a job that has ended.
     """
 
-    def __init__(self, machine: Machine, boot: str, now_ns: Callable[[], int], ended: EndedStates) -> None:
+    def __init__(self, machine: Machine, boot: str, now_ns: Callable[[], int]) -> None:
         self.machine = machine
         self._boot = boot
         self.now_ns = now_ns
@@ -79,7 +78,7 @@ class Book:
         self.tasks: dict[str, Task] = {}
         self.processes: dict[str, Task] = {}
         self.effects = Effects()
-        self.dependencies = Dependencies(self._live, ended)
+        self.dependencies = Dependencies(self._live)
         #: The times at which tasks may begin, the next one first.
         self._times: list[tuple[int, str, int]] = []
         #: The number of times from which those of jobs that have ended, and repeated ones, are left out.
@@ -109,16 +108,40 @@ class Book:
     def replace(self, work: Work, job: Job) -> None:
         """Change the settings of a job."""
         work.job = job
-        self.effects.jobs.append(job)
+        self.effects.jobs[job.id] = job
 
     def settle(self) -> None:
         """Let what has waited for the ends of others go on, or end too."""
         while self._news:
             job, index = self._news.popleft()
+            if index is None:
+                self._resolve(job)
+                continue
             for name, of in self.dependencies.waiting_for(job, index):
-                if (work := self.works.get(name)) is not None:
-                    indexes = [*work.blocked] if of is None else [of]
-                    self._admit(work, [work.tasks[each] for each in indexes if each in work.blocked])
+                self._readmit(name, of)
+
+    def learn(self, results: Results) -> None:
+        """The ends of jobs for which new or kept ones may wait."""
+        for job, found in results.items():
+            if job not in self.works and self.dependencies.is_named(job):
+                self.dependencies.on_ended(job, found)
+                self._news.append((job, None))
+
+    def _resolve(self, job: str) -> None:
+        """A job has ended: what has waited for it goes on or ends, and waits for it no more, also if it is requeued."""
+        for name in self.dependencies.dependents(job):
+            self._readmit(name, None)
+        for name in self.dependencies.dependents(job):  # those that have not ended just now
+            work = self.works[name]
+            met = [structs.replace(after, is_met=after.is_met or after.job == job) for after in work.job.after]
+            self.replace(work, structs.replace(work.job, after=met))
+        self.dependencies.close(job)
+
+    def _readmit(self, job: str, index: int | None) -> None:
+        """Look again at what a task of a job waits for; without an index, all of them."""
+        if (work := self.works.get(job)) is not None:
+            indexes = [*work.blocked] if index is None else [index]
+            self._admit(work, [work.tasks[each] for each in indexes if each in work.blocked])
 
     def on_time(self) -> None:
         """Let tasks go on that were to wait until now."""
@@ -305,9 +328,10 @@ class Book:
             self.effects.ended.append(work.job.id)
             if work.is_told:
                 self.effects.requests.append(requests.concluded(work.job, list(work.tasks.values())))
-            self.dependencies.on_ended(work.job.id, {index: task.state for index, task in work.tasks.items()})
             self.dependencies.drop(work.job)
-            self._news.append((work.job.id, None))
+            if self.dependencies.is_named(work.job.id):
+                states = {index: task.state for index, task in work.tasks.items()}
+                self.learn({work.job.id: result(work.job, states)})
         elif work.job.is_gang and task.state is not State.COMPLETED and not work.is_ending:
             why = f"task {task.index} of the gang is {task.state}" + (f": {task.reason}" if task.reason else "")
             self.end_pending(work, State.CANCELLED, why)

@@ -19,6 +19,8 @@ ENVIRON_MAX = 2**20
 ARRAY_MAX = 10_000
 GANG_MAX = 1_000
 RETRIES_MAX = 100
+#: Dependencies of a job, and characters of what one names.
+AFTER_MAX, _JOB_MAX = 20, 64
 _INDEX_MAX = 999_999_999
 _DIRECTORY_MAX = 4095
 #: Characters of a name and of a queue, and resource types of a task.
@@ -108,6 +110,10 @@ def _wrong_tasks(job: Job) -> Iterator[str]:
         yield f"found the ranges {job.ranges[:5]}, expected some that ascend from {job.first} to {job.last}"
     if not 0 <= job.at_most <= ARRAY_MAX:
         yield f"found {job.at_most} places of an array, expected 0 to {ARRAY_MAX}"
+    if len(job.after) > AFTER_MAX:
+        yield f"found {len(job.after)} of --after, expected at most {AFTER_MAX}"
+    if any(len(after.job) > _JOB_MAX for after in job.after):
+        yield f"found --after with more than {_JOB_MAX} characters, expected a job such as job-3"
     most = GANG_MAX if job.is_gang else ARRAY_MAX
     if job.count > most:
         yield f"found {job.count} tasks, expected at most {most}"

@@ -16,13 +16,14 @@ class Effects(Struct):
     """The changes that the caller commits, and the acts that it then carries out.
 
     Attributes:
+        jobs: new or changed ones, by their ids.
         tasks: the present attempts that have changed; ``attempts`` those that others have followed.
         ended: the jobs of which all tasks have ended.
         records: of attempts. The daemon is told them before the requests: it knows where they ran until they are released.
         kills: tasks whose processes are to be ended.
     """
 
-    jobs: list[Job] = field(default_factory=list)
+    jobs: dict[str, Job] = field(default_factory=dict)
     tasks: dict[tuple[str, int], Task] = field(default_factory=dict)
     attempts: list[Task] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)

@@ -38,7 +38,6 @@ class Forgetting:
 
     Args:
         before_ns: the Unix time before which jobs have to have ended.
-        is_needed: whether another job waits for the end of one.
     """
 
     def __init__(
@@ -46,13 +45,11 @@ class Forgetting:
         store: Store,
         remover: Remover,
         before_ns: Callable[[], int],
-        is_needed: Callable[[str], bool],
         say: Callable[[str], object],
     ) -> None:
         self._store = store
         self._remover = remover
         self._before_ns = before_ns
-        self._is_needed = is_needed
         self._say = say
         self._limiter = trio.CapacityLimiter(_USERS)
 
@@ -66,7 +63,7 @@ class Forgetting:
         """Forget the jobs that are outdated now, and delete what they, and those before them, have left."""
         before_ns = self._before_ns()
         for jobs in _parts(await read(self._store.directory, lambda kept: kept.outdated(before_ns))):
-            self._store.forget([job for job in jobs if not self._is_needed(job)])
+            self._store.forget(jobs)
             await trio.lowlevel.checkpoint()
         async with trio.open_nursery() as nursery:
             for uid, jobs in (await read(self._store.directory, Records.gone)).items():

@@ -15,12 +15,11 @@ from ykactor.local.effects import Effects
 from ykactor.local.hearing import hear, hear_refusal
 from ykactor.local.machine import Machine
 from ykactor.local.model import After, Ended, Job, State, Task, signal_of
-from ykactor.local.waiting import EndedStates
+from ykactor.local.waiting import Results
 from ykactor.wire.si import messages as si
 
-#: Tasks of all jobs that have not ended, dependencies of one job, and attempts of a task.
+#: Tasks of all jobs that have not ended, and attempts of a task.
 TASKS_MAX = 100_000
-AFTER_MAX = 20
 ATTEMPTS_MAX = 1000
 _NEVER = 2**63 - 1
 _SHORT = "; the kernel has killed a process of it, which wanted more memory than the job has asked for"
@@ -42,16 +41,13 @@ class Jobs:
         next_number: of the next job.
         boot: identifies this run of the machine.
         now_ns: the Unix time.
-        ended: the states of the tasks of a job that has ended; None if it is not known.
     """
 
-    def __init__(
-        self, machine: Machine, next_number: int, boot: str, now_ns: Callable[[], int], ended: EndedStates = lambda job: None
-    ) -> None:
+    def __init__(self, machine: Machine, next_number: int, boot: str, now_ns: Callable[[], int]) -> None:
         self._machine = machine
         self._next_number = next_number
         self._now_ns = now_ns
-        self._book = Book(machine, boot, now_ns, ended)
+        self._book = Book(machine, boot, now_ns)
 
     def take(self) -> Effects:
         """The effects of the inputs since the last call."""
@@ -65,10 +61,6 @@ class Jobs:
         if work is None or index is None:
             return work is not None
         return index in work.tasks and not work.tasks[index].state.is_final
-
-    def is_needed(self, job: str) -> bool:
-        """True if a job that has not ended is to begin after this one: it must not be forgotten."""
-        return self._book.dependencies.is_named(job)
 
     @property
     def are_done(self) -> bool:
@@ -84,8 +76,13 @@ class Jobs:
         """A job that was kept; each task with a process is to be found by the caller."""
         self._book.add(self._in_types(job), tasks)
 
-    def resume(self) -> None:
-        """All jobs that were kept are restored: what no longer waits goes on."""
+    def unknown(self) -> list[str]:
+        """The jobs that had ended before, and for whose ends restored ones wait."""
+        return self._book.dependencies.unknown()
+
+    def resume(self, ended: Results) -> None:
+        """All jobs that were kept are restored, and the ends of the others are known: what no longer waits goes on."""
+        self._book.learn(ended)
         for work in list(self._book.works.values()):
             self._book.reconsider(work)
 
@@ -107,8 +104,8 @@ class Jobs:
 
     # ---- people
 
-    def submit(self, make: Callable[[str], Job]) -> Job:
-        """A new job, made for its id.
+    def submit(self, make: Callable[[str], Job], ended: Results) -> Job:
+        """A new job, made for its id; ``ended`` has those that it names and that have ended.
 
         Raises:  SubmitRefused.
         """
@@ -117,23 +114,24 @@ class Jobs:
         if reason := self._machine.has_no_room(job.resource, job.count if job.is_gang else 1):
             raise SubmitRefused(reason)
         self._check_room(job.count)
-        job = structs.replace(job, after=self._dependencies(job))
+        job = structs.replace(job, after=_dependencies(job, self._book, ended))
         self._next_number += 1
         work = self._book.add(job, [Task(job.id, index, State.WAITING) for index in job.indexes])
-        self._book.effects.jobs.append(job)
+        self._book.effects.jobs[job.id] = job
         for task in work.tasks.values():
             self._book.effects.change(task)
+        self._book.learn(ended)
         self._book.reconsider(work)
         return job
 
-    def planned(self, make: Callable[[str], Job]) -> tuple[si.ApplicationRequest, si.AllocationRequest]:
+    def planned(self, make: Callable[[str], Job], ended: Results) -> tuple[si.ApplicationRequest, si.AllocationRequest]:
         """The requests for a new job as the next one would be submitted, which it is not, and would wait for nothing else.
 
         Raises:  SubmitRefused.
         """
-        self._dependencies(make(""))
+        _dependencies(make(""), self._book, ended)
         alone = Jobs(self._machine, self._next_number, "", self._now_ns)
-        alone.submit(lambda job_id: structs.replace(make(job_id), is_held=False, begin_ns=0, after=[]))
+        alone.submit(lambda job_id: structs.replace(make(job_id), is_held=False, begin_ns=0, after=[]), {})
         applications, asks = alone.take().requests
         assert isinstance(applications, si.ApplicationRequest)
         assert isinstance(asks, si.AllocationRequest)
@@ -184,7 +182,7 @@ class Jobs:
             job = self._in_types(structs.replace(job, is_held=False, begin_ns=0, after=[]))
             work = self._book.add(job, now.values())
             work.echo = echo
-            self._book.effects.jobs.append(job)
+            self._book.effects.jobs[job.id] = job
         for task in wanted:
             if task.state is State.RUNNING:
                 self._book.kill(task, State.REQUEUED, reason)
@@ -219,24 +217,6 @@ class Jobs:
             if task.attempt + 1 >= ATTEMPTS_MAX:
                 raise NotDone(f"{job.id}.{task.index} has had {task.attempt + 1} attempts, expected less than {ATTEMPTS_MAX}")
         self._check_room(sum(task.state.is_final for task in wanted))
-
-    def _dependencies(self, job: Job) -> list[After]:
-        """The dependencies of a new job, which say whether they hold for each element.
-
-        Raises:  SubmitRefused.
-        """
-        if len(job.after) > AFTER_MAX:
-            raise SubmitRefused(f"found {len(job.after)} of --after, expected at most {AFTER_MAX}")
-        return [self._dependency(job, after) for after in dict.fromkeys(job.after)]
-
-    def _dependency(self, job: Job, after: After) -> After:
-        states = self._book.dependencies.states_of(after.job)
-        if states is None:
-            raise SubmitRefused(f"found --after {after.job}: there is no such job, or it has ended long ago and is forgotten")
-        if after.index is not None and after.index not in states:
-            raise SubmitRefused(f"found --after {after.job}.{after.index}: {after.job} has no such task")
-        is_by_element = after.index is None and not job.is_gang and job.count > 1 and list(states) == list(job.indexes)
-        return structs.replace(after, is_by_element=is_by_element)
 
     # ---- the daemon
 
@@ -280,6 +260,30 @@ def _check_indexes(job: Job) -> None:
     """SubmitRefused unless the job has tasks."""
     if job.count < 1:
         raise SubmitRefused(f"found the tasks {job.first} to {job.last}, expected at least one")
+
+
+def _dependencies(job: Job, book: Book, ended: Results) -> list[After]:
+    """The dependencies of a new job, which say whether they hold for each element.
+
+    Raises:  SubmitRefused.
+    """
+    return [_dependency(job, after, _known(after.job, book, ended)) for after in dict.fromkeys(job.after)]
+
+
+def _known(name: str, book: Book, ended: Results) -> Job:
+    """A job that has ended, or not. Raises:  SubmitRefused."""
+    if (work := book.works.get(name)) is not None:
+        return work.job
+    if (result := ended.get(name)) is not None:
+        return result.job
+    raise SubmitRefused(f"found --after {name}: there is no such job, or it has ended long ago and is forgotten")
+
+
+def _dependency(job: Job, after: After, other: Job) -> After:
+    if after.index is not None and not other.has(after.index):
+        raise SubmitRefused(f"found --after {after.job}.{after.index}: {after.job} has no such task")
+    is_by_element = after.index is None and not job.is_gang and job.count > 1 and other.spans == job.spans
+    return structs.replace(after, is_by_element=is_by_element, is_met=False)
 
 
 def _deadline_ns(job: Job, task: Task) -> int:

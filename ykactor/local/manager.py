@@ -27,11 +27,12 @@ from ykactor.local.model import Ended, Job, State, Task
 from ykactor.local.private import private_directory, shared_directory
 from ykactor.local.processes import NotStarted, Processes
 from ykactor.local.quotas import Quotas, full_disk
-from ykactor.local.records import read
+from ykactor.local.records import Records, read, records
 from ykactor.local.serving import Caller, listening, serve
 from ykactor.local.shared import SharedProcesses
 from ykactor.local.shared_groups import SharedCgroups
 from ykactor.local.store import Store
+from ykactor.local.waiting import Result
 from ykactor.wire.si import messages as si
 
 #: Seconds between two searches for tasks that have run too long.
@@ -120,7 +121,7 @@ class Manager:
         self._access = Access(settings.system, settings.user)
         self._quotas = Quotas()
         self._boot = boot_id()
-        self.jobs = Jobs(settings.machine, self._store.next_number(), self._boot, settings.now_ns, self._store.states_of)
+        self.jobs = Jobs(settings.machine, self._store.next_number(), self._boot, settings.now_ns)
         #: The clients that wait for the end of jobs.
         self._waiting = trio.lowlevel.ParkingLot()
 
@@ -165,8 +166,7 @@ class Manager:
 
     def _forgetting(self) -> Forgetting:
         settings = self._settings
-        rules = lambda: settings.now_ns() - settings.kept_ns, self.jobs.is_needed
-        return Forgetting(self._store, self._processes, *rules, settings.say)
+        return Forgetting(self._store, self._processes, lambda: settings.now_ns() - settings.kept_ns, settings.say)
 
     async def _end_jobs(self) -> None:
         self.jobs.stop_all()
@@ -193,7 +193,8 @@ class Manager:
                 self._start(job, task)
         if self._settings.stops_jobs:  # what one before it has left that could not do so
             self.jobs.stop_all()
-        self.jobs.resume()
+        with records(self._settings.directory) as kept:
+            self.jobs.resume(kept.results(self.jobs.unknown()))
         self._carry_out()
 
     async def _listen(self) -> None:
@@ -239,9 +240,9 @@ class Manager:
         while True:
             effects = self.jobs.take()
             if effects.has_changes:
-                changed = effects.jobs, effects.tasks.values(), effects.ended
+                changed = list(effects.jobs.values()), effects.tasks.values(), effects.ended
                 self._store.commit(*changed, self._settings.now_ns(), effects.attempts)
-            for job in effects.jobs:
+            for job in effects.jobs.values():
                 self._quotas.add(job)
             for name in effects.ended:
                 self._quotas.remove(name)
@@ -282,10 +283,11 @@ class Manager:
         try:
             match request:
                 case control.Submit(job=job):
-                    return self._submit(await self._access.submitted(principal, checked(job)))
+                    return await self._submit(await self._access.submitted(principal, checked(job)))
                 case control.PlanJob(job=job):
                     planned = await self._access.submitted(principal, checked(job))
-                    return control.PlannedJob(*self.jobs.planned(self._maker(planned)))
+                    ended = await self._ended(planned)
+                    return control.PlannedJob(*self.jobs.planned(self._maker(planned), ended))
                 case control.ListJobs():
                     found = await read(self._settings.directory, lambda kept: kept.jobs(request))
                     return control.JobList([visible_row(principal, job, answers.job_row(job, counts)) for job, counts in found])
@@ -349,7 +351,7 @@ class Manager:
         found = self._store.find(name)
         if found is None:
             raise NotDone(f"there is no job {name}; ykactor jobs lists them")
-        if index is not None and index not in found.indexes:
+        if index is not None and not found.has(index):
             raise NotDone(f"there is no task {name}.{index}: {name} has the tasks {found.first} to {found.last}")
         return found
 
@@ -375,11 +377,20 @@ class Manager:
         now_ns = self._settings.now_ns()
         return lambda job_id: structs.replace(job, id=job_id, submitted_ns=now_ns)
 
-    def _submit(self, job: Job) -> control.Answer:
+    async def _ended(self, job: Job) -> dict[str, Result | None]:
+        """The ends of the jobs that a new one names, of those that have ended. They are read beside the event loop."""
+        ended: dict[str, Result | None] = {}
+        named = [after.job for after in job.after]
+        while names := [name for name in named if name not in ended and not self.jobs.has(name)]:
+            ended |= await read(self._settings.directory, partial(Records.results, names=names))
+        return ended
+
+    async def _submit(self, job: Job) -> control.Answer:
+        ended = await self._ended(job)
         known = self._store.submitted_with(job.token)
         if known is None:
             self._check_room(job)
-            known = self.jobs.submit(self._maker(job))
+            known = self.jobs.submit(self._maker(job), ended)
             self._carry_out()
         away = f"it waits for the daemon at {self._settings.url}, which is not there: start one with ykactor serve"
         directory = str(self._processes.job_directory(known.id))

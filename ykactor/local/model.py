@@ -65,12 +65,14 @@ class After(Struct, frozen=True, omit_defaults=True):
     Attributes:
         index: of the task that is meant; None: all tasks of ``job``.
         is_by_element: whether each task waits for the one with its own index; both are arrays with the same indexes.
+        is_met: whether ``job`` has ended, and nothing waits for it any more.
     """
 
     job: str
     index: int | None = None
     condition: Condition = Condition.OK
     is_by_element: bool = False
+    is_met: bool = False
 
     def __str__(self) -> str:
         return self.job + ("" if self.index is None else f".{self.index}") + f":{self.condition}"
@@ -135,6 +137,21 @@ class Job(Struct, frozen=True):
         """The indexes of the tasks, in order."""
         parts = [range(first, last + 1) for first, last in self.ranges or [(self.first, self.last)]]
         return parts[0] if len(parts) == 1 else list(chain.from_iterable(parts))
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """The ranges of the indexes, each as long as possible: jobs with the same have the same indexes."""
+        found: list[tuple[int, int]] = []
+        for first, last in self.ranges or [(self.first, self.last)]:
+            if found and found[-1][1] + 1 == first:
+                found[-1] = found[-1][0], last
+            else:
+                found.append((first, last))
+        return found
+
+    def has(self, index: int) -> bool:
+        """True if the job has a task with the index."""
+        return any(first <= index <= last for first, last in self.ranges or [(self.first, self.last)])
 
     @property
     def count(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 
 from ykactor.local.model import Job, State, Task
 from ykactor.local.store import FILE, UID, decode_job, decode_task
+from ykactor.local.waiting import Result, result
 
 T = TypeVar("T")
 
@@ -108,6 +109,17 @@ class Records:
         """The number of tasks of a job in each state."""
         rows = self._connection.execute("SELECT state, count(*) FROM task WHERE job = ? GROUP BY state", (job,))
         return {State(state): count for state, count in rows}
+
+    def results(self, names: Iterable[str]) -> dict[str, Result | None]:
+        """The ends of jobs that have ended; None for one that is not there."""
+        return {name: self._result(name) for name in names}
+
+    def _result(self, name: str) -> Result | None:
+        row = self._connection.execute("SELECT data FROM job WHERE id = ?", (name,)).fetchone()
+        if row is None:
+            return None
+        rows = self._connection.execute("SELECT task_index, state FROM task WHERE job = ?", (name,))
+        return result(decode_job(row[0]), {index: State(state) for index, state in rows})
 
     def outdated(self, before_ns: int) -> list[str]:
         """The jobs that have ended before a time, or are too many, or have too many tasks: then those of the user with most."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from ykactor.local.model import Job, State, Task
+from ykactor.local.model import Job, Task
 
 FILE = "jobs.sqlite"
 #: Attempts of a task that are kept, and rows that one commit deletes.
@@ -113,12 +113,6 @@ class Store:
 
     def find(self, job: str) -> Job | None:
         return self._one("SELECT data FROM job WHERE id = ?", job)
-
-    def states_of(self, job: str) -> dict[int, State] | None:
-        """The states of the tasks of a job; None if there is no such job."""
-        statement = "SELECT task_index, state FROM task WHERE job = (SELECT id FROM job WHERE id = ?) ORDER BY task_index"
-        rows = self._connection.execute(statement, (job,))
-        return {index: State(state) for index, state in rows} or None
 
     def submitted_with(self, token: str) -> Job | None:
         """The job that was submitted with the token."""

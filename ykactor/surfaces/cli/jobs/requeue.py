@@ -23,9 +23,9 @@ from ykactor.surfaces.cli.terminal import say
 def command(jobs: tuple[str, ...], directory: Path, only_failed: bool) -> None:
     """Run all tasks of JOBs again, or one of them: those that run are ended, and each gets another attempt.
 
-    What a JOB was told to wait for counts again; for one that has ended, no longer. A job that has ended gets the environment of
-    this command, because its own was forgotten; its command, directory and resources are the same. The attempts before are kept:
-    ykactor jobs --attempts. A task that has not begun, and a gang, are refused.
+    What a JOB was told to wait for counts again, but for jobs that have ended since; for a JOB that has ended, nothing of it. It
+    gets the environment of this command then, because its own was forgotten; its command, directory and resources are the same.
+    The attempts before are kept: ykactor jobs --attempts. A task that has not begun, and a gang, are refused.
     """
     if not loop.run(_requeue, directory, jobs, only_failed):
         raise SystemExit(exit_codes.FAILED)
