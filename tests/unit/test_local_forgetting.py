@@ -60,7 +60,7 @@ class Log(list[str]):
 def left(directory: Path) -> tuple[list[str], dict[int | None, list[str]]]:
     """The jobs that are kept, and those of which something is left."""
     with records(directory) as kept:
-        return [job.id for job, _ in kept.jobs(Query(99))], kept.gone()
+        return kept.jobs(Query(99), lambda job, counts: job.id).rows, kept.gone()
 
 
 async def test_the_jobs_of_a_user_are_deleted_together(store: Store, tmp_path: Path) -> None:

@@ -5,12 +5,14 @@ from contextlib import closing
 
 import pytest
 from localjobs import job_of
+from msgspec import structs
 
+from ykactor.local import answers
 from ykactor.local import records as records_module
 from ykactor.local import store as store_module
 from ykactor.local.login import Login
 from ykactor.local.model import State, Task
-from ykactor.local.records import Query, records
+from ykactor.local.records import Query, Records, records
 from ykactor.local.store import Store
 
 
@@ -75,6 +77,10 @@ def test_a_number_is_not_used_again(store, tmp_path):
     assert (store.next_number(), store.find("job-2")) == (3, None)
 
 
+def job_id(job, counts):
+    return job.id
+
+
 def outdated(directory, before_ns):
     with records(directory) as kept:
         return kept.outdated(before_ns)
@@ -123,18 +129,56 @@ def test_a_forgotten_job_is_there_no_more(store, tmp_path):
     assert (store.find("job-1"), store.submitted_with("job-1")) == (None, None)
     assert [job.id for job, _ in store.unfinished()] == ["job-2"]
     with records(tmp_path) as kept:
-        assert ([job.id for job, _ in kept.jobs(Query(9))], kept.gone()) == (["job-2"], {7: ["job-1"]})
+        assert (kept.jobs(Query(9), job_id).rows, kept.gone()) == (["job-2"], {7: ["job-1"]})
         assert kept.results(["job-1"]) == {"job-1": None}
         steps = [store.clear(["job-1"]) for _ in range(5)]
         assert steps == [False] * 4 + [True]
         assert (kept.gone(), kept.counts("job-1")) == ({}, {})
 
 
+def test_all_of_a_job_is_kept_and_lists_show_the_beginning_of_its_command(store, tmp_path):
+    """Its arguments, environment and ranges are large, and lists do not read them."""
+    words = [b"cat", b"", b"x" * 5000, b"y" * 100_000, b"z"]
+    ranges = [(index, index) for index in range(1, 1000, 2)]
+    job = job_of("", id="job-1", arguments=words, ranges=ranges, first=1, last=999)
+    store.commit([job], [Task("job-1", 1)], [], 0)
+    assert store.find("job-1") == job
+    with records(tmp_path) as kept:
+        (row,) = kept.jobs(Query(1), answers.job_row).rows
+    assert row.arguments == ["cat", "", "x" * 4091 + "...", "..."]
+    assert store._connection.execute("SELECT max(length(data)) < 20000 FROM job").fetchone() == (1,)
+
+
+def test_a_long_list_comes_in_parts(store, tmp_path, monkeypatch):
+    """Each has a bounded size, and says where to go on; together they are the list, also if a job was submitted between two."""
+    monkeypatch.setattr(records_module, "PAGE_BYTES", 20)
+    keep(store, *(f"job-{number}" for number in range(1, 8)))
+    for attempt in range(3):
+        store.commit([], [Task("job-2", 0, attempt=attempt + 1)], [], 0, [Task("job-2", 0, attempt=attempt)])
+
+    def parts(query, ask, row):
+        """The parts, the last one first, until nothing more is to come."""
+        found = []
+        for number in range(20):
+            with records(tmp_path) as kept:
+                page = ask(kept, query, row)
+            found.append(page.rows)
+            if page.more is None:
+                return found
+            query = structs.replace(query, limit=query.limit - len(page.rows), before=page.more)
+            keep(store, f"job-{100 + number}")
+        return None
+
+    assert parts(Query(5), Records.jobs, job_id) == [["job-5", "job-6", "job-7"], ["job-3", "job-4"]]
+    attempts = parts(Query(99, job="job-2"), Records.attempts, lambda job, task: task.key)
+    assert attempts == [["job-2.0.r2", "job-2.0.r3"], ["job-2.0", "job-2.0.r1"], []]
+
+
 def test_lists_leave_environments_out(store, tmp_path):
     """They are large, and nobody is told them."""
     store.commit([job_of("true", id="job-1", environ=[b"A=1"])], [Task("job-1", 0)], [], 0)
     with records(tmp_path) as kept:
-        assert [(job.id, job.environ) for job, _ in kept.jobs(Query(10))] == [("job-1", [])]
+        assert kept.jobs(Query(10), lambda job, counts: (job.id, job.environ)).rows == [("job-1", [])]
 
 
 def test_so_many_attempts_of_a_task_are_kept(store, tmp_path, monkeypatch):
@@ -145,7 +189,7 @@ def test_so_many_attempts_of_a_task_are_kept(store, tmp_path, monkeypatch):
     for attempt in range(4):
         store.commit([], [Task("job-1", 0, attempt=attempt + 1)], [], 0, [Task("job-1", 0, State.FAILED, attempt)])
     with records(tmp_path) as kept:
-        found = [(task.index, task.attempt) for _, task in kept.attempts(Query(10))]
+        found = kept.attempts(Query(10), lambda job, task: (task.index, task.attempt)).rows
     assert found == [(0, 2), (0, 3), (0, 4), (1, 0)]
 
 
@@ -160,7 +204,7 @@ def test_records_of_jobs_and_of_attempts(store, tmp_path):
 
     def found(**query):
         with records(tmp_path) as kept:
-            return [job.id for job, _ in kept.jobs(Query(**{"limit": 9} | query))]
+            return kept.jobs(Query(**{"limit": 9} | query), job_id).rows
 
     assert found() == ["job-1", "job-2", "job-3"]
     assert found(limit=2) == ["job-2", "job-3"]
@@ -171,14 +215,15 @@ def test_records_of_jobs_and_of_attempts(store, tmp_path):
 
     def attempts(**query):
         with records(tmp_path) as kept:
-            return [f"{task.key}" for _, task in kept.attempts(Query(**{"limit": 99} | query))]
+            return kept.attempts(Query(**{"limit": 99} | query), lambda job, task: task.key).rows
 
     assert attempts(job="job-1") == ["job-1.0", "job-1.0.r1", "job-1.1.r1"]
     assert attempts(job="job-1", only_present=True) == ["job-1.0.r1", "job-1.1.r1"]
     assert attempts(job="job-1", index=0, states=[State.FAILED]) == ["job-1.0"]
     assert attempts(since_ns=4, limit=5) == ["job-1.1.r1", "job-2.0.r1", "job-2.1.r1", "job-3.0.r1", "job-3.1.r1"]
     with records(tmp_path) as kept:
-        assert kept.jobs(Query(1, job="job-1")) == [(store.find("job-1"), {State.COMPLETED: 2})]
+        found = kept.jobs(Query(1, job="job-1"), lambda job, counts: (job, counts)).rows
+    assert found == [(structs.replace(store.find("job-1"), environ=[]), {State.COMPLETED: 2})]
 
 
 #: As version 0.2 has made it, with a job whose second task runs.
@@ -205,4 +250,5 @@ def test_the_file_of_an_older_version_is_read(tmp_path):
             ((job, tasks),) = store.unfinished()
             assert (job.user, list(job.indexes), [task.state for task in tasks]) == ("ann", [0, 1], [State.FAILED, State.RUNNING])
             assert kept.counts("job-1") == {State.FAILED: 1, State.RUNNING: 1}
-            assert [task.attempt for _, task in kept.attempts(Query(9))] == [2, 0]
+            assert kept.attempts(Query(9), lambda job, task: task.attempt).rows == [2, 0]
+            assert kept.jobs(Query(9), lambda job, counts: job.arguments).rows == [[b"true"]]

@@ -5,10 +5,8 @@ import os
 from ykactor.local.control import JobRow, Record
 from ykactor.local.model import Job, Task
 from ykactor.local.records import Counts
+from ykactor.local.store import WORDS_MAX
 from ykactor.local.streams import absolute
-
-#: Bytes of the arguments of a job in a row: there may be 10,000 rows.
-_WORDS_MAX = 4096
 
 
 def job_row(job: Job, states: Counts) -> JobRow:
@@ -24,7 +22,7 @@ def job_row(job: Job, states: Counts) -> JobRow:
         indexes=(job.first, job.last),
         is_gang=job.is_gang,
         states=states,
-        count=job.count,
+        count=sum(states.values()),
         priority=job.priority,
         is_held=job.is_held,
         begin_ns=job.begin_ns,
@@ -37,7 +35,7 @@ def job_row(job: Job, states: Counts) -> JobRow:
 
 def _words(arguments: list[bytes]) -> list[str]:
     """The arguments as text, which ends with ``...`` if they have more bytes than a row may have."""
-    left, words = _WORDS_MAX, list[str]()
+    left, words = WORDS_MAX, list[str]()
     for argument in arguments:
         if left <= 0:
             return [*words, "..."]

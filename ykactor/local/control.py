@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ykactor.local.model import Job, State, Task
 from ykactor.local.private import NotPrivate, opened, stranger, trusted_directory
-from ykactor.local.records import Query
+from ykactor.local.records import Place, Query
 from ykactor.wire.si import messages as si
 from ykactor.wire.sockets import credentials
 
@@ -157,11 +157,17 @@ class Record(Struct, frozen=True):
 
 
 class JobList(_Message, frozen=True):
+    """``more`` is the ``before`` of the request for those before them; None if these are all that are meant."""
+
     jobs: list[JobRow]
+    more: Place | None = None
 
 
 class AttemptList(_Message, frozen=True):
+    """``more`` as in ``JobList``."""
+
     attempts: list[Record]
+    more: Place | None = None
 
 
 class Done(_Message, frozen=True):

@@ -27,7 +27,7 @@ from ykactor.local.model import Ended, Job, State, Task
 from ykactor.local.private import private_directory, shared_directory
 from ykactor.local.processes import NotStarted, Processes
 from ykactor.local.quotas import Quotas, full_disk
-from ykactor.local.records import Records, read, records
+from ykactor.local.records import Counts, Records, read, records
 from ykactor.local.serving import Caller, listening, serve
 from ykactor.local.shared import SharedProcesses
 from ykactor.local.shared_groups import SharedCgroups
@@ -289,8 +289,9 @@ class Manager:
                     ended = await self._ended(planned)
                     return control.PlannedJob(*self.jobs.planned(self._maker(planned), ended))
                 case control.ListJobs():
-                    found = await read(self._settings.directory, lambda kept: kept.jobs(request))
-                    return control.JobList([visible_row(principal, job, answers.job_row(job, counts)) for job, counts in found])
+                    row = partial(_job_row, principal)
+                    page = await read(self._settings.directory, lambda kept: kept.jobs(request, row))
+                    return control.JobList(page.rows, page.more)
                 case control.ListAttempts():
                     return await self._attempts(principal, request)
                 case control.ShowJob(job=name, index=index):
@@ -358,17 +359,15 @@ class Manager:
     async def _attempts(self, principal: Principal, query: control.ListAttempts) -> control.Answer:
         if query.job:
             self._named(query.job, query.index)
-        found = await read(self._settings.directory, lambda kept: kept.attempts(query))
-        shown = []
-        for job, task in found:
-            shown.append(visible_record(principal, job, answers.record(job, visible_task(principal, job, task))))
-        return control.AttemptList(shown)
+        row = partial(_record, principal)
+        page = await read(self._settings.directory, lambda kept: kept.attempts(query, row))
+        return control.AttemptList(page.rows, page.more)
 
     async def _shown(self, principal: Principal, name: str, index: int | None) -> control.Answer:
         found = self._named(name, index)
-        tasks = [visible_task(principal, found, task) for task in self._store.tasks(name, index)]
-        counts = await read(self._settings.directory, lambda kept: kept.counts(name))
-        row = visible_row(principal, found, answers.job_row(found, counts))
+        kept, counts = await read(self._settings.directory, lambda kept: (kept.tasks(name, index), kept.counts(name)))
+        tasks = [visible_task(principal, found, task) for task in kept]
+        row = _job_row(principal, found, counts)
         directory, is_shared = str(self._processes.job_directory(name)), self._settings.system is not None
         return control.ShownJob(row, tasks, directory, self._settings.url, is_shared)
 
@@ -403,6 +402,14 @@ class Manager:
         directory = self._settings.directory
         if reason := self._quotas.refusal(job) or full_disk((directory, directory / "jobs")):
             raise SubmitRefused(reason)
+
+
+def _job_row(principal: Principal, job: Job, counts: Counts) -> control.JobRow:
+    return visible_row(principal, job, answers.job_row(job, counts))
+
+
+def _record(principal: Principal, job: Job, task: Task) -> control.Record:
+    return visible_record(principal, job, answers.record(job, visible_task(principal, job, task)))
 
 
 @asynccontextmanager

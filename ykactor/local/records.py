@@ -6,19 +6,25 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Generic, TypeVar
 
+import msgspec
 import trio
 from msgspec import Meta, Struct
 
 from ykactor.local.model import Job, State, Task
-from ykactor.local.store import FILE, UID, decode_job, decode_task
+from ykactor.local.store import FILE, UID, decode_job, decode_task, tasks_of, whole
 from ykactor.local.waiting import Result, result
 
 T = TypeVar("T")
+R = TypeVar("R")
 
-#: Jobs, or attempts, of one answer.
+#: Jobs, or attempts, of one question, and bytes of one answer, which is one step of the event loop.
 LIMIT_MAX = 10_000
+PAGE_BYTES = 2**20
+_Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+#: A row of an answer: the number of the job; the index of the task and the number of the attempt, 0 for jobs.
+Place = tuple[_Number, _Number, _Number]
 #: Of ended jobs so many are kept, with so many tasks and attempts together.
 KEPT_MAX = 10_000
 KEPT_ROWS = 1_000_000
@@ -34,16 +40,18 @@ class Query(Struct, frozen=True, omit_defaults=True):
         since_ns: only what has not ended before this Unix time.
         job, index: the job and the task of it that are meant; "" and None mean any.
         only_present: whether of each task only the present attempt is meant.
+        before: the ``more`` of the answer before this one.
     """
 
     limit: Annotated[int, Meta(ge=1, le=LIMIT_MAX)]
     states: list[State] = []
     user: str = ""
     queue: str = ""
-    since_ns: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    since_ns: _Number = 0
     job: str = ""
-    index: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
+    index: _Number | None = None
     only_present: bool = False
+    before: Place | None = None
 
     def fits(self, job: Job) -> bool:
         """True if a job has the user and the queue."""
@@ -53,10 +61,14 @@ class Query(Struct, frozen=True, omit_defaults=True):
         return is_below and self.user in ("", job.user)
 
 
+class Page(Struct, Generic[R], frozen=True):
+    """The rows of one answer, the newest last; ``more`` is where to go on, or None if these are all."""
+
+    rows: list[R]
+    more: Place | None
+
+
 Counts = dict[State, int]
-#: The data of a job; without an environment, which may have 1 MiB, and which only a job has that has not ended.
-_WITHOUT_ENVIRON = """CASE WHEN ended_ns IS NULL
-    THEN json_set(CAST(data AS TEXT), '$.environ', json('[]')) ELSE data END"""
 #: Of each user those that have ended last are kept longest, so that nobody has them forgotten by submitting many.
 _OUTDATED = f"""
 WITH own AS (
@@ -73,6 +85,9 @@ SELECT id FROM (SELECT id, sum(rows) OVER (ORDER BY size, ended_ns DESC, number 
 """
 #: A number larger than those of the attempts before the present one.
 _PRESENT = 2**31
+#: A number larger than those of all jobs and indexes.
+_END = 2**63 - 1
+_encode = msgspec.json.Encoder().encode
 
 
 class Records:
@@ -84,26 +99,27 @@ class Records:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def jobs(self, query: Query) -> list[tuple[Job, Counts]]:
-        """The jobs, the newest last, and how many of their tasks are in each state."""
-        found: list[tuple[Job, Counts]] = []
-        for job in self._newest(query):
+    def jobs(self, query: Query, row: Callable[[Job, Counts], R]) -> Page[R]:
+        """The rows of jobs, each of which has how many of its tasks are in each state."""
+        pages = _Filling[R](query)
+        for number, job in self._newest(query):
             counts = self.counts(job.id)
-            if not query.states or counts.keys() & set(query.states):
-                found.append((job, counts))
-                if len(found) == query.limit:
-                    break
-        return found[::-1]
-
-    def attempts(self, query: Query) -> list[tuple[Job, Task]]:
-        """The attempts of jobs, the present ones too; those of the newest job last, and of a job by index and number."""
-        found: list[tuple[Job, Task]] = []
-        for job in self._newest(query):
-            if len(found) == query.limit:
+            if (not query.states or counts.keys() & set(query.states)) and not pages.add((number, 0, 0), row(job, counts)):
                 break
-            fitting = (task for task in self._attempts(job.id, query) if _fits(task, query))
-            found += [(job, task) for _, task in zip(range(query.limit - len(found)), fitting, strict=False)]
-        return found[::-1]
+        return pages.page()
+
+    def attempts(self, query: Query, row: Callable[[Job, Task], R]) -> Page[R]:
+        """The rows of attempts, the present ones too; of a job by index and number."""
+        pages = _Filling[R](query)
+        for number, job in self._newest(query):
+            for task in self._attempts(number, job.id, query):
+                if _fits(task, query) and not pages.add((number, task.index, task.attempt), row(job, task)):
+                    return pages.page()
+        return pages.page()
+
+    def tasks(self, job: str, index: int | None) -> list[Task]:
+        """The present attempts of the tasks of a job, in order, or of the one with the index."""
+        return tasks_of(self._connection, job, index)
 
     def counts(self, job: str) -> Counts:
         """The number of tasks of a job in each state."""
@@ -115,11 +131,11 @@ class Records:
         return {name: self._result(name) for name in names}
 
     def _result(self, name: str) -> Result | None:
-        row = self._connection.execute("SELECT data FROM job WHERE id = ?", (name,)).fetchone()
+        row = self._connection.execute("SELECT data, bulk FROM job WHERE id = ?", (name,)).fetchone()
         if row is None:
             return None
         rows = self._connection.execute("SELECT task_index, state FROM task WHERE job = ?", (name,))
-        return result(decode_job(row[0]), {index: State(state) for index, state in rows})
+        return result(whole(*row), {index: State(state) for index, state in rows})
 
     def outdated(self, before_ns: int) -> list[str]:
         """The jobs that have ended before a time, or are too many, or have too many tasks: then those of the user with most."""
@@ -133,22 +149,48 @@ class Records:
             found.setdefault(uid, []).append(job)
         return found
 
-    def _newest(self, query: Query) -> Iterator[Job]:
-        statement = f"""SELECT {_WITHOUT_ENVIRON} FROM job WHERE (ended_ns IS NULL OR ended_ns >= ?) AND (? = '' OR id = ?)
-        ORDER BY number DESC"""
-        for (data,) in self._connection.execute(statement, (query.since_ns, query.job, query.job)):
+    def _newest(self, query: Query) -> Iterator[tuple[int, Job]]:
+        """The jobs by their numbers, without what is large of them."""
+        statement = """SELECT number, data FROM job WHERE (ended_ns IS NULL OR ended_ns >= :since_ns)
+        AND :job IN ('', id) AND number < :end ORDER BY number DESC"""
+        end = _END if query.before is None else query.before[0] + (query.before[1:] != (0, 0))
+        for number, data in self._connection.execute(statement, {"since_ns": query.since_ns, "job": query.job, "end": end}):
             job = decode_job(data)
             if query.fits(job):
-                yield job
+                yield number, job
 
-    def _attempts(self, job: str, query: Query) -> Iterator[Task]:
+    def _attempts(self, number: int, job: str, query: Query) -> Iterator[Task]:
         """The attempts of the tasks of a job, the last ones first."""
         before = "" if query.only_present else "UNION ALL SELECT data, task_index, attempt FROM attempt WHERE job = :job"
-        statement = f"""SELECT data, task_index FROM (
+        statement = f"""SELECT data FROM (
             SELECT data, task_index, {_PRESENT} AS number FROM task WHERE job = :job {before}
-        ) WHERE task_index = coalesce(:index, task_index) ORDER BY task_index DESC, number DESC"""
-        for data, _ in self._connection.execute(statement, {"job": job, "index": query.index}):
+        ) WHERE task_index = coalesce(:index, task_index) AND (task_index, number) < (:last, :attempt)
+        ORDER BY task_index DESC, number DESC"""
+        last, attempt = (_END, 0) if query.before is None or query.before[0] != number else query.before[1:]
+        parameters = {"job": job, "index": query.index, "last": last, "attempt": attempt}
+        for (data,) in self._connection.execute(statement, parameters):
             yield decode_task(data)
+
+
+class _Filling(Generic[R]):
+    """Rows, the newest first, until there are as many as are wanted, or as many bytes as one answer may have."""
+
+    def __init__(self, query: Query) -> None:
+        self._limit = query.limit
+        self._rows: list[R] = []
+        self._size = 0
+        self._last: Place | None = None
+
+    def add(self, place: Place, row: R) -> bool:
+        """Add a row; True if another one may follow."""
+        self._rows.append(row)
+        self._size += len(_encode(row))
+        if self._size >= PAGE_BYTES and len(self._rows) < self._limit:
+            self._last = place
+        return self._size < PAGE_BYTES and len(self._rows) < self._limit
+
+    def page(self) -> Page[R]:
+        return Page(self._rows[::-1], self._last)
 
 
 async def read(directory: Path, query: Callable[[Records], T]) -> T:

@@ -6,18 +6,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from ykactor.local.model import Job, Task
 
 FILE = "jobs.sqlite"
 #: Attempts of a task that are kept, and rows that one commit deletes.
 KEPT_ATTEMPTS = 20
+#: Bytes of the arguments of a job that lists show.
+WORDS_MAX = 4096
 _CLEARED_MAX = 500
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS job(
-    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE, token TEXT UNIQUE, data BLOB, ended_ns INTEGER);
+    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE, token TEXT UNIQUE, data BLOB, ended_ns INTEGER, bulk BLOB);
 CREATE TABLE IF NOT EXISTS task(
     job TEXT, task_index INTEGER, data BLOB, state TEXT, PRIMARY KEY(job, task_index)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS attempt(
@@ -39,6 +41,44 @@ decode_job = msgspec.json.Decoder(Job).decode
 decode_task = msgspec.json.Decoder(Task).decode
 
 
+class _Bulk(Struct, frozen=True):
+    """The large parts of a job, which lists do not read: a column of their own."""
+
+    arguments: list[bytes]
+    environ: list[bytes]
+    ranges: list[tuple[int, int]]
+
+
+_decode_bulk = msgspec.json.Decoder(_Bulk).decode
+
+
+def _bulk_of(job: Job) -> bytes:
+    return _encode(_Bulk(job.arguments, job.environ, job.ranges))
+
+
+def _brief(job: Job) -> bytes:
+    """A job without what is large: of its arguments as many as a list shows, and the beginning of another one."""
+    size, arguments = 0, list[bytes]()
+    for word in job.arguments:
+        arguments.append(word[: WORDS_MAX + 1])
+        if size > WORDS_MAX:
+            break
+        size += len(word) + 1
+    return _encode(structs.replace(job, arguments=arguments, environ=[], ranges=[]))
+
+
+def whole(data: bytes, bulk: bytes) -> Job:
+    """A job as it was submitted, of both columns."""
+    found = _decode_bulk(bulk)
+    return structs.replace(decode_job(data), arguments=found.arguments, environ=found.environ, ranges=found.ranges)
+
+
+def tasks_of(connection: sqlite3.Connection, job: str, index: int | None = None) -> list[Task]:
+    """All tasks of a job, in order, or the one with the index."""
+    statement = "SELECT data FROM task WHERE job = ? AND task_index = coalesce(?, task_index) ORDER BY task_index"
+    return [decode_task(data) for (data,) in connection.execute(statement, (job, index))]
+
+
 class Store:
     """The one writer of the file ``jobs.sqlite`` in a directory; ``Records`` reads it too. All methods block.
 
@@ -56,6 +96,20 @@ class Store:
         if "state" not in {row[1] for row in self._connection.execute("PRAGMA table_info(task)")}:
             self._connection.executescript(f"BEGIN; {_ADD_STATES} COMMIT;")
         self._connection.execute(_INDEX_STATES)
+        if "bulk" not in {row[1] for row in self._connection.execute("PRAGMA table_info(job)")}:
+            self._add_bulk()
+
+    def _add_bulk(self) -> None:
+        """The file of an older version has all of a job in one column."""
+        numbers = [number for (number,) in self._connection.execute("SELECT number FROM job")]
+        with self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.execute("ALTER TABLE job ADD COLUMN bulk BLOB")
+            for number in numbers:
+                ((data,),) = self._connection.execute("SELECT data FROM job WHERE number = ?", (number,))
+                job = decode_job(data)
+                row = _brief(job), _bulk_of(job), number
+                self._connection.execute("UPDATE job SET data = ?, bulk = ? WHERE number = ?", row)
 
     def close(self) -> None:
         self._connection.close()
@@ -75,13 +129,11 @@ class Store:
         """
         with self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.executemany(
-                "UPDATE job SET data = ?, ended_ns = NULL WHERE id = ?", [(_encode(job), job.id) for job in jobs]
-            )
-            self._connection.executemany(
-                "INSERT INTO job(id, token, data) VALUES(?, ?, ?)",
-                [(job.id, job.token, _encode(job)) for job in jobs if self.find(job.id) is None],
-            )
+            for job in jobs:
+                row = _brief(job), _bulk_of(job), job.id
+                changed = self._connection.execute("UPDATE job SET data = ?, bulk = ?, ended_ns = NULL WHERE id = ?", row)
+                if not changed.rowcount:
+                    self._connection.execute("INSERT INTO job(data, bulk, id, token) VALUES(?, ?, ?, ?)", (*row, job.token))
             self._connection.executemany(
                 "INSERT OR REPLACE INTO task(job, task_index, data, state) VALUES(?, ?, ?, ?)",
                 [(task.job, task.index, _encode(task), task.state.value) for task in tasks],
@@ -95,32 +147,30 @@ class Store:
                 [(task.job, task.index, task.attempt - KEPT_ATTEMPTS) for task in attempts if task.attempt >= KEPT_ATTEMPTS],
             )
             self._connection.executemany(
-                "UPDATE job SET ended_ns = ?, data = ? WHERE id = ?",
-                [(now_ns, _encode(structs.replace(job, environ=[])), job.id) for job in filter(None, map(self.find, ended))],
+                "UPDATE job SET ended_ns = ?, bulk = ? WHERE id = ?",
+                [(now_ns, _bulk_of(structs.replace(job, environ=[])), job.id) for job in filter(None, map(self.find, ended))],
             )
 
     def unfinished(self) -> Iterator[tuple[Job, list[Task]]]:
         """The jobs that have not ended, the oldest first."""
-        for (data,) in self._connection.execute("SELECT data FROM job WHERE ended_ns IS NULL ORDER BY number").fetchall():
-            job = decode_job(data)
+        numbers = self._connection.execute("SELECT id FROM job WHERE ended_ns IS NULL ORDER BY number").fetchall()
+        for job in filter(None, (self.find(name) for (name,) in numbers)):
             yield job, self.tasks(job.id)
 
     def tasks(self, job: str, index: int | None = None) -> list[Task]:
         """All tasks of a job, in order, or the one with the index."""
-        statement = "SELECT data FROM task WHERE job = ? AND task_index = coalesce(?, task_index) ORDER BY task_index"
-        rows = self._connection.execute(statement, (job, index))
-        return [decode_task(data) for (data,) in rows]
+        return tasks_of(self._connection, job, index)
 
     def find(self, job: str) -> Job | None:
-        return self._one("SELECT data FROM job WHERE id = ?", job)
+        return self._one("SELECT data, bulk FROM job WHERE id = ?", job)
 
     def submitted_with(self, token: str) -> Job | None:
         """The job that was submitted with the token."""
-        return self._one("SELECT data FROM job WHERE token = ?", token)
+        return self._one("SELECT data, bulk FROM job WHERE token = ?", token)
 
     def _one(self, statement: str, value: str) -> Job | None:
         row = self._connection.execute(statement, (value,)).fetchone()
-        return None if row is None else decode_job(row[0])
+        return None if row is None else whole(*row)
 
     def forget(self, jobs: Sequence[str]) -> None:
         """Jobs are there no more, unless they have not ended: one of them may go on again. Their tasks are left to ``clear``."""

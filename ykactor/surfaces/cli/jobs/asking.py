@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import trio
+from msgspec import structs
 
 from ykactor.core.values.quantities import parse_quantity
 from ykactor.local import control
@@ -127,6 +128,30 @@ async def shown(directory: Path, name: str, *, waits: bool = False) -> control.S
     found = await answer(directory, control.ShowJob(job, waits, index))
     assert isinstance(found, control.ShownJob)
     return found
+
+
+async def listed(directory: Path, request: control.ListJobs) -> list[control.JobRow]:
+    """The jobs of all answers to a question, the newest last. Raises:  ClickException."""
+    rows: list[control.JobRow] = []
+    while True:
+        found = await answer(directory, request)
+        assert isinstance(found, control.JobList)
+        rows[:0] = found.jobs
+        if found.more is None:
+            return rows
+        request = structs.replace(request, limit=request.limit - len(found.jobs), before=found.more)
+
+
+async def recorded(directory: Path, request: control.ListAttempts) -> list[control.Record]:
+    """The attempts of all answers to a question, those of the newest job last. Raises:  ClickException."""
+    records: list[control.Record] = []
+    while True:
+        found = await answer(directory, request)
+        assert isinstance(found, control.AttemptList)
+        records[:0] = found.attempts
+        if found.more is None:
+            return records
+        request = structs.replace(request, limit=request.limit - len(found.attempts), before=found.more)
 
 
 def job_of(name: str) -> str:

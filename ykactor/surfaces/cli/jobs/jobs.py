@@ -15,7 +15,7 @@ from ykactor.local.model import State
 from ykactor.local.records import LIMIT_MAX
 from ykactor.surfaces.cli import loop
 from ykactor.surfaces.cli.completing import names_of
-from ykactor.surfaces.cli.jobs.asking import answer, directory_option, named, shown
+from ykactor.surfaces.cli.jobs.asking import directory_option, listed, named, recorded, shown
 from ykactor.surfaces.cli.jobs.tables import ATTEMPTS, DETAILS, JOBS, Shape, attempt_row, job_row, shape_options
 from ykactor.surfaces.cli.options import WholeNumber, grouped, since_option
 from ykactor.surfaces.cli.terminal import say, write
@@ -128,9 +128,8 @@ async def _print(take: Callable[[], Awaitable[Printout]], output: str, is_watchi
 
 
 async def _jobs(directory: Path, wanted: _Filter, shape: Shape) -> Printout:
-    found = await answer(directory, wanted.jobs())
-    assert isinstance(found, control.JobList)
-    return shape.printout(JOBS, [job_row(job) for job in found.jobs], "id", "jobs")
+    rows = [job_row(job) for job in await listed(directory, wanted.jobs())]
+    return shape.printout(JOBS, rows, "id", "jobs")
 
 
 async def _attempts(directory: Path, query: control.ListAttempts, shape: Shape) -> Printout:
@@ -138,9 +137,7 @@ async def _attempts(directory: Path, query: control.ListAttempts, shape: Shape) 
 
 
 async def _rows(directory: Path, query: control.ListAttempts) -> list[Row]:
-    found = await answer(directory, query)
-    assert isinstance(found, control.AttemptList)
-    return [attempt_row(record) for record in found.attempts]
+    return [attempt_row(record) for record in await recorded(directory, query)]
 
 
 async def _described(directory: Path, name: str) -> Printout:
