@@ -13,7 +13,7 @@ import trio.testing
 from daemon import LIMIT_S, RunningDaemon, new_token, real_daemon, run_command
 from localjobs import LocalManager, local_manager
 
-from ykactor.local.exclusive import InUse, daemon_of, only_for
+from ykactor.local.exclusive import InUse, daemon_of, is_one_daemon, only_for
 from ykactor.local.machine import user_name
 from ykactor.local.model import State
 
@@ -222,3 +222,12 @@ async def test_an_address_has_one_text(tmp_path: Path) -> None:
         assert len({await daemon_of(url) for url in same}) == 1, same
     different = ("ws://127.0.0.1:9081", "ws://127.0.0.1:9082", "ws://198.51.100.1:9081", "ws://198.51.100.2:9081", "unix:9081")
     assert len({await daemon_of(url) for url in different}) == len(different)
+
+
+async def test_addresses_of_one_daemon_have_one_in_common() -> None:
+    """A list with the standbys and the address of the daemon alone mean the same one."""
+    pair = "ws://127.0.0.1:9081,ws://127.0.0.1:9082"
+    for other in ("ws://127.0.0.1:9082", "ws://localhost:9082,ws://no.such.name.invalid:9082", "ws://localhost:9081"):
+        assert await is_one_daemon(pair, other), other
+        assert await is_one_daemon(other, pair), other
+    assert not await is_one_daemon(pair, "ws://127.0.0.1:9083,wss://no.such.name.invalid")

@@ -126,11 +126,33 @@ def _holder(name: str) -> str:
     return f"process {holder.pid} of {user_name(holder.uid)}"
 
 
+async def is_one_daemon(url: str, other: str) -> bool:
+    """True if two texts with addresses mean one daemon: they have an address in common, in whatever way it is written."""
+    if not set(split_addresses(url)).isdisjoint(split_addresses(other)):
+        return True
+    found, others = await _daemons_of(url), await _daemons_of(other)
+    return not found.isdisjoint(others)
+
+
 async def daemon_of(url: str) -> str:
-    """One text for all ways to write the address of a daemon: names, links, and the addresses of this machine."""
-    addresses = split_addresses(url)
-    if len(addresses) > 1:
-        return ",".join(sorted([await daemon_of(address) for address in addresses]))
+    """One text for all ways to write the addresses of a daemon: names, links, and the addresses of this machine."""
+    return ",".join(sorted(await _daemons_of(url)))
+
+
+async def _daemons_of(url: str) -> set[str]:
+    """The same for each of the addresses; they are looked up at the same time."""
+    found: set[str] = set()
+
+    async def add(address: str) -> None:
+        found.add(await _text_of(address))
+
+    async with trio.open_nursery() as nursery:
+        for address in split_addresses(url):
+            nursery.start_soon(add, address)
+    return found
+
+
+async def _text_of(url: str) -> str:
     if url.startswith(UNIX):
         return UNIX + await trio.to_thread.run_sync(os.path.realpath, unix_path(url))
     parts = urlsplit(url)

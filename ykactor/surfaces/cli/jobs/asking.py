@@ -12,7 +12,7 @@ from msgspec import structs
 
 from ykactor.core.values.quantities import parse_quantity
 from ykactor.local import control
-from ykactor.local.exclusive import daemon_of
+from ykactor.local.exclusive import is_one_daemon
 from ykactor.local.model import State, Task
 from ykactor.local.private import NotPrivate
 from ykactor.local.system import DIRECTORY
@@ -199,7 +199,7 @@ async def done_here(name: str, url: str, request: control.Request) -> str:
     if not isinstance(found, control.ShownJob):
         return ""
     is_meant = url in (found.url, DEFAULT_URL if found.is_shared else found.url)
-    if not is_meant and await daemon_of(url) != await daemon_of(found.url):  # one address is written in several ways
+    if not is_meant and not await is_one_daemon(url, found.url):
         return ""
     unfinished = [task for task in found.tasks if not task.state.is_final]
     is_waiting = bool(unfinished) and not any(task.state.is_at_daemon for task in unfinished)
