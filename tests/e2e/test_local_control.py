@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -33,12 +33,22 @@ class Echo:
         return control.Refused(f"{caller.uid} {request}")
 
 
+class Gate:
+    """Serves everybody; connections are kept for user 0."""
+
+    def refusal(self, caller: Caller) -> str:
+        return ""
+
+    def comes_first(self, caller: Caller) -> bool:
+        return caller.uid == 0
+
+
 @asynccontextmanager
 async def answering(directory: Path, echo: Echo) -> AsyncIterator[None]:
     """Answer requests until the block ends; no test takes longer than its limit."""
     with trio.fail_after(LIMIT_S):
         async with serving.listening(directory) as listener, trio.open_nursery() as nursery:
-            nursery.start_soon(serving.serve, listener, echo, lambda caller: "")
+            nursery.start_soon(serving.serve, listener, echo, Gate())
             yield
             nursery.cancel_scope.cancel()
 
@@ -137,6 +147,26 @@ async def test_a_user_has_so_many_connections(tmp_path: Path, monkeypatch: pytes
         await stack.aclose()
         while not await is_answered(tmp_path):  # noqa: ASYNC110 (nothing tells when the ends were seen)
             await trio.sleep(0.001)
+
+
+def test_users_share_the_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes as many as it gets: one that comes later finds some, and the last ones are kept for those who come first."""
+    monkeypatch.setattr(serving, "CONNECTIONS_MAX", 300)
+    monkeypatch.setattr(serving, "CONNECTIONS_KEPT", 20)
+    clients = serving._Clients(Echo(), Gate())
+    with ExitStack() as stack:
+
+        def taken(uid: int) -> int:
+            count = 0
+            while not clients._no_room(Caller(uid, 1)):
+                stack.enter_context(clients._counted(uid))
+                count += 1
+            return count
+
+        assert [taken(uid) for uid in range(1, 11)] == [140, 70, 35, 18, 9, 4, 2, 1, 1, 0]
+        assert "found 1 connections of this user, expected less than the 0 that are left" in clients._no_room(Caller(9, 1))
+        assert taken(0) == 10
+    assert clients._no_room(Caller(10, 1)) == ""
 
 
 @pytest.mark.parametrize("has_begun", [False, True])

@@ -171,6 +171,7 @@ async def test_a_job_runs_as_its_user_and_outlives_the_manager(base: Path) -> No
         await local.has_state(job_id, State.RUNNING)
         await local.kill()
         await local.start()
+        await local.has_said("registered", 2)  # what ends before that the daemon is told nothing of
         go.touch()
         assert await local.states(job_id) == [State.COMPLETED]
         directory = local.directory / "jobs" / job_id / "0.0"

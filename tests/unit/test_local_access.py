@@ -1,5 +1,7 @@
 """What the local resource manager takes from a client, lets it see, and counts; plain functions."""
 
+import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +23,7 @@ from ykactor.local.quotas import Quotas, full_disk
 from ykactor.local.serving import Caller
 from ykactor.local.system import NotSafe, check_files
 from ykactor.local.users import LookupFailed, Users
+from ykactor.wire.sockets import groups
 
 DESCENDING: list[list[tuple[int, int]]] = [[(1, 2), (2, 3)], [(2, 3), (1, 1)], [(1, 2)], [(-1, 3)]]
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -99,6 +102,17 @@ async def test_who_may_connect_to_that_of_the_machine() -> None:
         False,
         True,
     ]
+
+
+def test_connections_are_kept_for_root_and_operators() -> None:
+    """They are known by what the kernel says of their process."""
+    first, other = socket.socketpair()
+    with first, other:
+        assert groups(first) == {os.getegid(), *os.getgroups()}
+    access = Access(System(-1, "staff", 1000, 50), "")
+    callers = Caller(0, 1), Caller(1000, 1, frozenset({1000, 50})), Caller(1000, 1, frozenset({1000}))
+    assert [access.comes_first(caller) for caller in callers] == [True, True, False]
+    assert not Access(System(-1, "", 1000), "").comes_first(callers[2])
 
 
 async def test_a_job_is_one_of_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,13 +25,14 @@ class System(Struct, frozen=True):
 
     Attributes:
         group: the number of the group whose members may connect; -1: everybody may.
-        operators: the name of the group whose members may see and change all jobs; "" is none.
+        operators: the name of the group whose members may see and change all jobs; "" is none; ``operators_gid`` is its number.
         min_uid: the lowest number of a user who may submit.
     """
 
     group: int
     operators: str
     min_uid: int
+    operators_gid: int = -1
 
 
 class Principal(Struct, frozen=True):
@@ -65,6 +66,10 @@ class Access:
         if caller.uid == _overflow_uid():  # all users whom a namespace does not know look like this one
             return f"found the user {caller.uid}, who may be anybody in a namespace, expected a user of this machine"
         return ""
+
+    def comes_first(self, caller: Caller) -> bool:
+        """True if connections are kept for a caller: for root, and for processes with the group of the operators."""
+        return caller.uid == ROOT or (self._system is not None and self._system.operators_gid in caller.groups)
 
     async def principal(self, caller: Caller) -> Principal:
         """The rights of a caller. A member of the operators whom the directory of users does not tell now is none."""

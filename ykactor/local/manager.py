@@ -148,7 +148,7 @@ class Manager:
         ):
             self._restore()
             self._nursery.start_soon(self._listen)
-            self._nursery.start_soon(serve, listener, self, self._access.refusal)
+            self._nursery.start_soon(serve, listener, self, self._access)
             self._nursery.start_soon(self._tick)
             self._nursery.start_soon(self._forgetting().run)
             settings.say(f"ready: {settings.isolation.description}")

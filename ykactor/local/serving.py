@@ -6,7 +6,7 @@ not read, takes the connections, the memory and the turn of this user alone.
 
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
@@ -18,14 +18,14 @@ from msgspec import Struct, field
 from ykactor.local import control
 from ykactor.local.control import NAME, Answer, Refused, Request
 from ykactor.local.private import opened
-from ykactor.wire.sockets import credentials
+from ykactor.wire.sockets import credentials, groups
 
 #: Bytes of a request: an environment has at most 1 MiB, and JSON makes a third more of it.
 LINE_MAX = 2 * 2**20
 #: Bytes of a request that a connection has without the turn of its user: then it is a whole one, or one that submits.
 START_MAX = 2**14
-#: Connections of all users, and of one.
-CONNECTIONS_MAX, CONNECTIONS_EACH = 4096, 256
+#: Connections of all users, and of one; so many of all are for root and operators alone.
+CONNECTIONS_MAX, CONNECTIONS_EACH, CONNECTIONS_KEPT = 4096, 256, 256
 #: Seconds for a request to come, and for its answer to be read.
 LINE_S, ANSWER_S = 10.0, 30.0
 
@@ -33,10 +33,25 @@ _decode = msgspec.json.Decoder(Request).decode
 
 
 class Caller(Struct, frozen=True):
-    """The process that has connected, as the kernel has told it; its ``pid`` is for messages, as it may have ended."""
+    """The process that has connected, as the kernel has told it; its ``pid`` is for messages, as it may have ended.
+
+    Attributes:
+        groups: the numbers of its groups.
+    """
 
     uid: int
     pid: int
+    groups: frozenset[int] = frozenset()
+
+
+class Gate(Protocol):
+    """Decides who is served."""
+
+    def refusal(self, caller: Caller) -> str:
+        """The reason for which a caller is not served; "" if it is."""
+
+    def comes_first(self, caller: Caller) -> bool:
+        """True if connections are kept for a caller."""
 
 
 class Handler(Protocol):
@@ -70,13 +85,9 @@ async def listening(directory: Path, mode: int = 0o600, group: int = -1) -> Asyn
             path.unlink(missing_ok=True)
 
 
-async def serve(listener: trio.SocketListener, handler: Handler, refusal: Callable[[Caller], str]) -> None:
-    """Answer clients until cancelled.
-
-    Args:
-        refusal: the reason for which a caller is not served; "" if it is.
-    """
-    await trio.serve_listeners(_Clients(handler, refusal).serve, [listener])
+async def serve(listener: trio.SocketListener, handler: Handler, gate: Gate) -> None:
+    """Answer clients until cancelled."""
+    await trio.serve_listeners(_Clients(handler, gate).serve, [listener])
 
 
 class _User(Struct):
@@ -87,29 +98,35 @@ class _User(Struct):
 
 
 class _Clients:
-    def __init__(self, handler: Handler, refusal: Callable[[Caller], str]) -> None:
+    def __init__(self, handler: Handler, gate: Gate) -> None:
         self._handler = handler
-        self._refusal = refusal
+        self._gate = gate
         self._users: dict[int, _User] = {}
         self._connections = 0
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Serve a connection."""
         found = credentials(stream.socket)
-        caller = Caller(found.uid, found.pid)
+        caller = Caller(found.uid, found.pid, groups(stream.socket))
         async with stream:
-            if reason := self._refusal(caller) or self._no_room(caller.uid):
+            if reason := self._gate.refusal(caller) or self._no_room(caller):
                 await _tell(stream, Refused(reason))
                 return
             with self._counted(caller.uid) as turn, suppress(trio.BrokenResourceError):  # the client has gone
                 await self._converse(stream, caller, turn)
 
-    def _no_room(self, uid: int) -> str:
-        """The reason for which a user can have no further connection; "" if there is none."""
-        if (user := self._users.get(uid)) is not None and user.connections >= CONNECTIONS_EACH:
-            return f"found {user.connections} connections of this user, expected at most {CONNECTIONS_EACH}"
-        if self._connections >= CONNECTIONS_MAX:
-            return f"found {self._connections} connections, expected at most {CONNECTIONS_MAX}"
+    def _no_room(self, caller: Caller) -> str:
+        """The reason for which a user can have no further connection; "" if there is none.
+
+        A user has at most as many as are left for the others: so each one of them finds some.
+        """
+        user = self._users.get(caller.uid)
+        own = 0 if user is None else user.connections
+        if own >= CONNECTIONS_EACH:
+            return f"found {own} connections of this user, expected at most {CONNECTIONS_EACH}"
+        left = CONNECTIONS_MAX - self._connections - (0 if self._gate.comes_first(caller) else CONNECTIONS_KEPT)
+        if own >= left:
+            return f"found {own} connections of this user, expected less than the {max(0, left)} that are left for all: try again"
         return ""
 
     @contextmanager

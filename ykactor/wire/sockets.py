@@ -38,6 +38,8 @@ def is_loopback(address: str) -> bool:
 
 #: ``struct ucred``: process, user and group.
 _UCRED = struct.Struct("iII")
+#: The number of SO_PEERGROUPS, and the most bytes of an answer that Python takes.
+_PEERGROUPS, _ANSWER_MAX = 59, 1024
 
 
 class Credentials(NamedTuple):
@@ -55,3 +57,12 @@ class _Socket(Protocol):
 def credentials(connected: _Socket) -> Credentials:
     """The other end of a connected Unix socket (SO_PEERCRED)."""
     return Credentials(*_UCRED.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)))
+
+
+def groups(connected: _Socket) -> frozenset[int]:
+    """The groups of the other end, as it had them when it has connected; none if it is in more than 256, or the kernel is old."""
+    try:
+        found = connected.getsockopt(socket.SOL_SOCKET, _PEERGROUPS, _ANSWER_MAX)
+    except OSError:
+        return frozenset()
+    return frozenset([credentials(connected).gid, *(gid for (gid,) in struct.iter_unpack("I", found))])

@@ -49,9 +49,9 @@ class SystemOptions(Struct, frozen=True):
             check_start(url)
         except NotSafe as reason:
             raise click.ClickException(str(reason)) from None
-        if self.operators:
-            _group(self.operators, "--operators")
-        return System(_group(self.group, "--group") if self.group else -1, self.operators, self.min_uid)
+        group = _group(self.group, "--group") if self.group else -1
+        operators = _group(self.operators, "--operators") if self.operators else -1
+        return System(group, self.operators, self.min_uid, operators)
 
     def isolation(self, directory: Path) -> Isolation:
         """The control groups of all users.
