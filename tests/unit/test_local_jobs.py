@@ -474,3 +474,52 @@ def test_the_gpus_of_a_machine(tmp_path):
     for name in ("nvidia0", "nvidia10", "nvidia2", "nvidiactl", "nvidia-uvm"):
         (tmp_path / name).touch()
     assert gpu_indices(tmp_path) == [0, 2, 10]
+
+
+# ---- a machine on which nothing may begin now
+
+
+def test_what_has_its_place_begins_as_soon_as_nothing_keeps_it(world):
+    """It says why it does not; then it begins once, with the reason of its attempt."""
+    world.submit()
+    world.jobs.delay_starts("the disk is full")
+    effects = world.allocate("job-1.0")
+    assert (started(effects), effects.tasks["job-1", 0].reason) == ([], "has its place, and does not begin: the disk is full")
+    world.jobs.delay_starts("the disk is full")
+    assert started(world.take()) == []
+    world.jobs.delay_starts("")
+    effects = world.take()
+    assert (started(effects), effects.tasks["job-1", 0].reason) == (["job-1.0"], "")
+    world.jobs.delay_starts("")
+    assert started(world.take()) == []
+
+
+@pytest.mark.parametrize("how", ["cancelled", "released", "told again"])
+def test_what_has_lost_its_place_meanwhile_does_not_begin(world, how):
+    """It was cancelled, its place was taken away, or the daemon was started again and places it anew."""
+    world.submit()
+    world.jobs.delay_starts("the disk is full")
+    world.allocate("job-1.0")
+    if how == "cancelled":
+        world.jobs.cancel("job-1", None, "by me")
+    elif how == "released":
+        world.release("job-1.0", "PREEMPTED_BY_SCHEDULER")
+    else:
+        world.jobs.report()
+    world.take()
+    world.jobs.delay_starts("")
+    assert started(world.take()) == []
+    if how != "cancelled":
+        assert started(world.allocate("job-1.0")) == ["job-1.0"]
+
+
+def test_a_delayed_gang_begins_as_a_whole(world):
+    """If one of its tasks loses its place meanwhile, the others wait for it."""
+    world.submit(is_gang=True, last=1)
+    world.allocate("job-1.placeholder1", "job-1.placeholder2", placeholder=True)
+    world.jobs.delay_starts("the disk is full")
+    assert started(world.allocate("job-1.0", "job-1.1")) == []
+    world.release("job-1.1", "PREEMPTED_BY_SCHEDULER")
+    world.jobs.delay_starts("")
+    assert started(world.take()) == []
+    assert started(world.allocate("job-1.1")) == ["job-1.0", "job-1.1"]

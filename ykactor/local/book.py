@@ -79,6 +79,9 @@ class Book:
         self.processes: dict[str, Task] = {}
         self.effects = Effects()
         self.dependencies = Dependencies(self._live)
+        #: The reason why nothing is started now, and the tasks that have their places, by their keys; "": nothing keeps them.
+        self._no_start = ""
+        self._delayed: dict[str, Task] = {}
         #: The times at which tasks may begin, the next one first.
         self._times: list[tuple[int, str, int]] = []
         #: The number of times from which those of jobs that have ended, and repeated ones, are left out.
@@ -237,8 +240,26 @@ class Book:
         work.placeholders += 1
         return requests.placeholder(work.job, work.placeholders)
 
+    def delay_starts(self, reason: str) -> None:
+        """Start nothing for a reason; "" lets those begin that have their places meanwhile."""
+        self._no_start = reason
+        if reason:
+            return
+        delayed, self._delayed = self._delayed, {}
+        for key, task in delayed.items():
+            work = self.works.get(task.job)
+            if work is None or key not in work.placed or self.tasks.get(key) is not task:  # it has lost its place
+                continue
+            if task.state is State.PENDING and not (work.gathers and len(work.placed) < work.job.count):
+                task.reason = task.again
+                self.start(work, task)
+
     def start(self, work: Work, task: Task) -> None:
-        """Start a task, which has its place."""
+        """Start a task, which has its place, as soon as nothing keeps it from that."""
+        if self._no_start:
+            self._delayed[task.key] = task
+            self._wait(task, f"has its place, and does not begin: {self._no_start}")
+            return
         wanted = work.job.resource.get(self.machine.gpu_type, 0)
         used = {gpu for other in self.processes.values() for gpu in other.gpus} if wanted else set()
         free = [gpu for gpu in self.machine.gpus if gpu not in used]

@@ -247,6 +247,10 @@ class Jobs:
         """End a task whose command could not be started."""
         self._book.end(task, State.FAILED, reason)
 
+    def delay_starts(self, reason: str) -> None:
+        """Let nothing begin that has its place, for a reason; "" lets it."""
+        self._book.delay_starts(reason)
+
     def on_time(self) -> None:
         """Let tasks begin whose time has come, and end what has run for too long."""
         self._book.on_time()

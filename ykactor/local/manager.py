@@ -37,6 +37,8 @@ from ykactor.wire.si import messages as si
 
 #: Seconds between two searches for tasks that have run too long.
 TICK_S = 0.25
+#: Seconds between two looks at the room on the disk.
+DISK_S = 5.0
 #: A partition of the daemon is stopped: its jobs wait until it is back and asks for everything.
 _UNAVAILABLE = "UNAVAILABLE"
 #: Time limit for saying goodbye to the daemon.
@@ -150,6 +152,8 @@ class Manager:
             self._nursery.start_soon(self._listen)
             self._nursery.start_soon(serve, listener, self, self._access)
             self._nursery.start_soon(self._tick)
+            if settings.system is not None:
+                self._nursery.start_soon(self._watch_disk)
             self._nursery.start_soon(self._forgetting().run)
             settings.say(f"ready: {settings.isolation.description}")
             try:
@@ -232,6 +236,19 @@ class Manager:
             await trio.sleep(TICK_S)
             self.jobs.on_time()
             self._carry_out()
+
+    async def _watch_disk(self) -> None:
+        """Start nothing while the disk of a shared machine has too little room for it."""
+        directory, reason = self._settings.directory, ""
+        while True:
+            found = full_disk((directory, directory / "jobs"))
+            if found or reason:
+                self.jobs.delay_starts(found)
+                self._carry_out()
+            if bool(found) is not bool(reason):
+                self._settings.say(f"no job begins: {found}" if found else "jobs begin again: the disk has room")
+            reason = found
+            await trio.sleep(DISK_S)
 
     # ---- outputs
 
