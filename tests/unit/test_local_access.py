@@ -2,16 +2,19 @@
 
 import os
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 from localjobs import job_of
 from msgspec import structs
+from trio.testing import MockClock
 
 from ykactor.local import quotas, system, users, waiting
 from ykactor.local.access import Access, Principal, System, may
@@ -22,7 +25,7 @@ from ykactor.local.model import After, Job
 from ykactor.local.quotas import Quotas, full_disk
 from ykactor.local.serving import Caller
 from ykactor.local.system import NotSafe, check_files
-from ykactor.local.users import LookupFailed, Users
+from ykactor.local.users import Account, LookupFailed, Users
 from ykactor.wire.sockets import groups
 
 DESCENDING: list[list[tuple[int, int]]] = [[(1, 2), (2, 3)], [(2, 3), (1, 1)], [(1, 2)], [(-1, 3)]]
@@ -133,6 +136,43 @@ async def test_the_name_of_a_number_is_that_of_its_user_alone(monkeypatch: pytes
     assert (await Users().account(1001)).name == "uid1001"
     with pytest.raises(LookupFailed, match="that of a user without a name"):
         await Users().account(1000)
+
+
+async def test_a_directory_of_users_that_does_not_answer_holds_nobody_for_long(
+    monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
+) -> None:
+    """Who was known is known on; others are refused, after the first one at once; when it answers again all are known."""
+    hangs, begun, ends, asked = False, threading.Event(), threading.Event(), list[int]()
+
+    def account(uid: int) -> Account:
+        asked.append(uid)
+        if hangs:
+            begun.set()
+            ends.wait()
+        return Account(f"u{uid}", [])
+
+    async def refused(uid: int) -> None:
+        with pytest.raises(LookupFailed, match=f"found no answer of the directory of users about {uid}"):
+            await known.account(uid)
+
+    monkeypatch.setattr(users, "_account", account)
+    known = Users()
+    assert (await known.account(1000)).name == "u1000"
+    hangs = True
+    mock_clock.jump(users.KEPT_S)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(refused, 1001)
+            await trio.to_thread.run_sync(begun.wait)
+            mock_clock.jump(users.ANSWER_S)
+        for _ in range(20):
+            await refused(1001)
+            assert (await known.account(1000)).name == "u1000"
+        assert asked == [1000, 1001]
+    finally:
+        ends.set()
+    mock_clock.jump(users.SILENT_S)
+    assert (await known.account(1001)).name == "u1001"
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 3), st.integers(0, 9)), max_size=30))
