@@ -43,7 +43,7 @@ async def connected(is_answering: Callable[[], bool]) -> AsyncIterator[tuple[Web
     async with trio.open_nursery() as nursery:
         limits: Any = Unlimited()
         memory = InputMemory(AccessLimits)
-        stream: Any = SimpleNamespace(receive_some=near.receive_some, receive_now=lambda _: None, has_unread=lambda: False)
+        stream: Any = SimpleNamespace(receive_next=near.receive_some, receive_now=lambda _: None, has_unread=lambda: False)
         socket = WebSocket(stream, Connection(ConnectionType.SERVER), nursery, limits=limits, memory=memory, close_s=1.0)
         socket.is_answering = is_answering
         nursery.start_soon(socket.run)

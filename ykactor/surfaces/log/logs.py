@@ -196,7 +196,7 @@ CHARACTERS_MAX = 2**24
 BATCH_MAX = 256
 #: Of a window of time, this many lines are written as they come; what comes after them gathers until its end, so a busy event
 #: loop does not hand the interpreter's lock over to the thread for each line.
-FEW_LINES = 20
+FEW_LINES = 8
 WINDOW_S = 0.2
 
 

@@ -400,6 +400,10 @@ class FrameStream(trio.abc.Stream):
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
         return await self._transport.receive_some(max_bytes)
 
+    async def receive_next(self, max_bytes: int) -> bytes | bytearray:
+        """Receive some data, which has not come yet (``Transport.receive_next``)."""
+        return await self._transport.receive_next(max_bytes)
+
     def receive_now(self, max_bytes: int) -> bytes | None:
         """The data that is here (``Transport.receive_now``)."""
         return self._transport.receive_now(max_bytes)

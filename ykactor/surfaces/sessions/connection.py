@@ -258,7 +258,7 @@ class WebSocket:
             self._pause = None
             if (data := self._stream.receive_now(_READ_BYTES)) is not None:
                 return data
-        return await self._stream.receive_some(_READ_BYTES)
+        return await self._stream.receive_next(_READ_BYTES)
 
     async def _handle_events(self) -> int:
         """Handle what has come; returns the number of messages that are complete by that."""
