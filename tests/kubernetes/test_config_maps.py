@@ -166,17 +166,36 @@ def test_a_refused_queue_file_is_told_of_on_its_config_map_and_the_one_before_ho
     assert dialogue.see(config_map(DEFAULTS, PLAIN)) == ["configuration plain"]
 
 
-def test_a_queue_file_that_comes_while_another_one_awaits_confirmation_is_sent_again() -> None:
-    """The daemon keeps it until then. Applications do not wait for it, which may take a day, but for one that comes behind."""
+def too_early(dialogue: Dialogue) -> list[str]:
+    answer = si.ErrorResponse(id="", code="AWAITS_CONFIRMATION", message="until noon", path="config")
+    return dialogue.hear(Refusal(si.UpdateConfigurationRequest(config="x"), answer))
+
+
+@pytest.mark.parametrize("comes_with_the_registration", [True, False])
+def test_a_queue_file_that_comes_while_another_one_awaits_confirmation_is_sent_again(comes_with_the_registration: bool) -> None:
+    """CF-91: the daemon keeps it until then. Applications do not wait for it, which may take a day; newer ones come behind it."""
+    dialogue = Dialogue(node("n1"), config_map(CONFIGS, OTHER if comes_with_the_registration else PLAIN))
+    dialogue.state.book.configuration.begin_registration()
+    dialogue.register()
+    before = []
+    if not comes_with_the_registration:
+        assert dialogue.see(config_map(CONFIGS, OTHER)) == ["configuration other"]
+        assert dialogue.see(pod("v")) == []
+        before = ["application yunikorn-team-autogen", "ask v"]
+    assert sorted(too_early(dialogue)) == [*before, "configuration other", "event about yunikorn-configs ConfigurationWaits"]
+    assert dialogue.see(pod("w")) == (["ask w"] if before else ["application yunikorn-team-autogen", "ask w"])
+    assert dialogue.see(config_map(CONFIGS, PLAIN)) == []
+    assert in_force(dialogue) == ["configuration plain"]
+    assert dialogue.state.book.configuration.in_flight == 1
+
+
+def test_a_registration_and_a_change_that_came_too_early() -> None:
+    """The daemon is sent the newest queue file once."""
     dialogue = Dialogue(node("n1"), config_map(CONFIGS, PLAIN))
     dialogue.state.book.configuration.begin_registration()
     dialogue.register()
-    answer = si.ErrorResponse(id="", code="AWAITS_CONFIRMATION", message="until noon", path="config")
-    told = dialogue.hear(Refusal(si.UpdateConfigurationRequest(config="plain"), answer))
-    assert told == ["configuration plain", "event about yunikorn-configs ConfigurationWaits"]
-    assert dialogue.see(pod("w")) == ["application yunikorn-team-autogen", "ask w"]
     assert dialogue.see(config_map(CONFIGS, OTHER)) == ["configuration other"]
-    assert in_force(dialogue) == []
-    assert dialogue.state.book.configuration.in_flight == 1
+    assert too_early(dialogue) == ["configuration other", "event about yunikorn-configs ConfigurationWaits"]
+    assert too_early(dialogue) == []
     assert in_force(dialogue) == []
     assert dialogue.state.book.configuration.in_flight == 0

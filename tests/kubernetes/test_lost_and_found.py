@@ -178,21 +178,30 @@ async def test_a_wrong_configuration_is_followed_by_a_right_one(tmp_path: Path) 
                 await trio.sleep(0.05)
 
 
-async def test_a_registration_while_a_configuration_awaits_confirmation(tmp_path: Path) -> None:
-    """The ConfigMap is in force when the window has ended, without a change or a restart; pods run meanwhile."""
+@pytest.mark.parametrize("comes_later", [False, True])
+async def test_a_queue_file_while_a_configuration_awaits_confirmation(comes_later: bool, tmp_path: Path) -> None:
+    """CF-91: a ConfigMap that is there, or changes, in a window is in force when it has ended; new pods run meanwhile."""
     (queues := tmp_path / "queues.yaml").write_text(TREE)
     async with running_cluster("") as cluster, real_daemon("--config", queues, "--state-dir", tmp_path / "state") as daemon:
         cluster.daemon_url = daemon.url
         cluster.node("n1")
-        cluster.pod("p1")
-        configure(cluster, TREE.replace('submitacl: "*"', 'submitacl: "*", queues: [{name: later}]'))
+        later = TREE.replace('submitacl: "*"', 'submitacl: "*", queues: [{name: later}]')
+        configure(cluster, TREE if comes_later else later)
         async with operate(daemon.url) as operator:
             request = si.UpdateConfigurationRequest(config=f"# other\n{TREE}", confirm_within_seconds=3600)
-            await operator.request(request)
+            if not comes_later:
+                await operator.request(request)
             async with cluster.adapter():
+                if comes_later:
+                    with trio.fail_after(60):
+                        while not (await state_of(daemon.url))["nodes"]:  # noqa: ASYNC110
+                            await trio.sleep(0.05)
+                    await operator.request(request)
+                    configure(cluster, later)
                 await cluster.until(
                     lambda: any("awaits confirmation" in note for note in notes_about(cluster, "yunikorn-configs"))
                 )
+                cluster.pod("p1")
                 await cluster.until(lambda: len(cluster.bound()) == 1)
                 await operator.request(si.ConfirmConfiguration())
                 with trio.fail_after(60):

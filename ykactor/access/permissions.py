@@ -283,7 +283,11 @@ _RECORD = _asked(
 )
 _NODE = _asked(si.NodeInfo, "node_id action schedulable_resource", attributes=_node_is_in)
 _DRAINED_NODE = _asked(si.NodeInfo, "node_id", action=_drains, attributes=_node_is_in, schedulable_resource=_is_absent)
-_CONFIGURATION = _asked(si.UpdateConfigurationRequest, "id extra_config if_checksum confirm_within_seconds", config=_CONFIGURES)
+_CONFIGURATION = _asked(
+    si.UpdateConfigurationRequest,
+    "id extra_config if_checksum confirm_within_seconds waits_for_confirmation",
+    config=_CONFIGURES,
+)
 
 #: The rights that are asked of each role, a row for each message that it may send.
 _RIGHTS: dict[Role, tuple[Asked | Gate, ...]] = {

@@ -44,7 +44,7 @@ class Configuration:
     def __init__(self) -> None:
         self._maps: dict[str, tuple[Ref, dict[str, str]]] = {}
         self._sent = ""
-        #: True while the daemon has the queue file of the registration, and another one awaits confirmation (CF-91).
+        #: True while the daemon keeps a queue file because another one awaits confirmation (CF-91).
         self._is_late = False
         self.settings = PlaceholderSettings()
         self.qps: int | None = None
@@ -74,18 +74,21 @@ class Configuration:
         return self._sent
 
     def begin_again(self) -> str:
-        """The queue file of a registration that came too early; "" if there is none any more.
+        """The newest queue file, of which one was refused as too early; "" if there is none any more, or the daemon keeps one.
 
         It may take a day until it is answered, so applications do not wait for it.
         """
+        self.in_flight = max(0, self.in_flight - 1)
+        if self._is_late:
+            return ""
         self._sent = self.text()
         self._is_late = bool(self._sent)
         return self._sent
 
     def begin_change(self) -> bool:
-        """True if the queue file is another one than the daemon was told last, and has to be sent now."""
+        """True if the queue file is another one than the daemon was told last, and has to be sent now: only one waits there."""
         text = self.text()
-        if not text or text == self._sent:
+        if not text or text == self._sent or self._is_late:
             return False
         self._sent = text
         self.in_flight += 1

@@ -238,15 +238,21 @@ def _configured(book: Book, refusal: str) -> None:
     book.configuration.end_change()
     if refusal:
         _tell_of_configuration(book, "ConfigurationRefused", refusal)
+    _touch_waiting(book)
+
+
+def _touch_waiting(book: Book) -> None:
+    """Compare the pods that have waited for a configuration."""
     waiting, book.waiting = book.waiting, {}
     book.touch(waiting)
 
 
 def _configures_later(book: Book, why: str) -> None:
-    """Send the queue file of a registration by itself: the daemon then keeps it until another one is confirmed."""
+    """Send the queue file again: the daemon then keeps it until another one is confirmed, for a day at most."""
     if text := book.configuration.begin_again():
         book.effects.append(Tell(si.UpdateConfigurationRequest(config=text)))
         _tell_of_configuration(book, "ConfigurationWaits", why)
+    _touch_waiting(book)
 
 
 def _tell_of_configuration(book: Book, reason: str, note: str) -> None:

@@ -20,7 +20,7 @@ from ykactor.wire.si import messages as si
 def report(book: Book) -> None:
     """Add what is to be told, in the order in which the daemon needs it, before all other effects."""
     if book.configuration.begin_change():
-        book.effects.append(Tell(si.UpdateConfigurationRequest(config=book.configuration.text())))
+        book.effects.append(Tell(si.UpdateConfigurationRequest(config=book.configuration.text(), waits_for_confirmation=False)))
     _report_nodes(book)
     claims.review(book)
     podgroups.review(book)

@@ -92,7 +92,8 @@ class ConfigUpdates:
         if request.confirm_within_seconds is not None:
             found = "found a window, expected none: only an operator can confirm a configuration"
             raise ProtocolError("REFUSED", found, "confirmWithinSeconds")
-        await self._gateway.confirmation.settled()
+        if request.waits_for_confirmation:
+            await self._gateway.confirmation.settled()
         async with applying_update(self._gateway, self._audit, request, update.caller, outbox.rm_id) as checksum:
             for name in list(self._gateway.partitions):
                 await self._gateway.feed.published(name)

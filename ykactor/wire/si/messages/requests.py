@@ -173,12 +173,18 @@ class AllocationRequest(_Request, frozen=True, kw_only=True):
 
 
 class UpdateConfigurationRequest(_Request, frozen=True, kw_only=True):
-    """``confirm_within_seconds`` is for operators: unless it is confirmed in time, the one of before comes back (CF-91)."""
+    """Another configuration (CF-91).
+
+    Attributes:
+        confirm_within_seconds: for operators: unless it is confirmed in time, the one of before comes back.
+        waits_for_confirmation: for resource managers: False: it is refused at once while another one awaits confirmation.
+    """
 
     config: str = ""
     extra_config: Mapping[str, str] = {}
     if_checksum: str = ""
     confirm_within_seconds: float | None = None
+    waits_for_confirmation: bool = True
 
 
 class TerminateApplication(_Request, frozen=True, kw_only=True):
