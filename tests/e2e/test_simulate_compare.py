@@ -67,8 +67,8 @@ def test_two_configurations(run_here, scenario, base, tmp_path):
     lines = output.splitlines()
     assert lines[0] == f"day: {base} (base) and {scenario}: config (other)"
     (place,) = (place for place, line in enumerate(lines) if line.startswith("wait p95"))
-    assert lines[place].split()[2:8] == ["70s", "70s", "0", "root.b", "+40s", "-"]
-    assert lines[place + 1].startswith("  QUOTA ")
+    assert lines[place].split()[2:5] == ["70s", "70s", "0"]
+    assert lines[place + 1].startswith("  most lost: root.b +40s; QUOTA ")
     assert max(map(len, lines[1:])) <= 80
     assert any(line.startswith("debt root.") for line in lines)
     assert any(line.startswith("By queue") for line in lines)

@@ -25,9 +25,7 @@ CAUSES_MAX, CAUSES_OF_GROUP_MAX = 3, 2
 HEADLINE = [
     Column("", field("name")),
     *(Column(name.upper(), field(name), is_number=True) for name in ("base", "other", "change")),
-    Column("MOST LOST", field("lost")),
-    Column("MOST WON", field("won")),
-    Column("WAITED FOR", field("causes"), is_sentence=True),
+    Column("DUE TO", field("due"), is_sentence=True),
 ]
 #: By column, the figure of a group and its text.
 FIGURES: dict[str, tuple[Callable[[Group[Compared]], Compared], Text]] = {
@@ -38,12 +36,11 @@ FIGURES: dict[str, tuple[Callable[[Group[Compared]], Compared], Text]] = {
     "MAX": (lambda group: group.wait_seconds.max, seconds),
     "SLOWDOWN P95": (lambda group: group.slowdown.p95, number),
     "USED": (lambda group: most_used(group.used_percent), percent),
-    "PREEMPTED": (lambda group: group.preempted, count),
 }
 GROUPS = [
     Column("NAME", field("name")),
     *(Column(name, field(name), is_number=True) for name in FIGURES),
-    Column("WAITED FOR", field("causes"), is_sentence=True),
+    Column("WAITED FOR", field("due"), is_sentence=True),
 ]
 APPLICATIONS = [
     Column("APPLICATION", field("name")),
@@ -91,10 +88,15 @@ def headline_row(line: Line) -> Row:
         "base": line.base,
         "other": line.other,
         "change": line.change,
-        "lost": line.extreme(1),
-        "won": line.extreme(-1),
-        "causes": causes_text(line.causes, CAUSES_MAX),
+        "due": _due(line),
     }
+
+
+def _due(line: Line) -> str:
+    """``most lost: user eve +41m; most won: root.ml -12m; QUOTA 18m -> 1m, NODES 3m -> 33m``."""
+    extremes = {"most lost": line.extreme(1), "most won": line.extreme(-1)}
+    told = [f"{name}: {owner}" for name, owner in extremes.items() if owner]
+    return "; ".join(filter(None, [*told, causes_text(line.causes, CAUSES_MAX)]))
 
 
 def _group_lines(kind: str, groups: Mapping[str, Group[Compared]]) -> Iterator[str]:
@@ -116,7 +118,13 @@ def most_changed(groups: Mapping[str, Group[Compared]], most: int) -> list[str]:
 def group_row(name: str, group: Group[Compared]) -> Row:
     """The name and the figures, as in the table."""
     texts = {column: both_text(of(group), text) for column, (of, text) in FIGURES.items()}
-    return {"name": name or NONE, **texts, "causes": causes_text(group.waited_for.mean, CAUSES_OF_GROUP_MAX)}
+    preempted = both_text(group.preempted, count)
+    causes = causes_text(group.waited_for.mean, CAUSES_OF_GROUP_MAX)
+    return {
+        "name": name or NONE,
+        **texts,
+        "due": "; ".join(filter(None, [causes, *([f"preempted {preempted}"] * (preempted != count(0)))])),
+    }
 
 
 def _application_lines(applications: Applications) -> Iterator[str]:

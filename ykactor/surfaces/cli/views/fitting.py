@@ -36,7 +36,7 @@ def has_room(sentence: int, room: int) -> bool:
 def broken(text: str, width: int, *, is_header: bool = False) -> Iterator[str]:
     """The lines of a cell: broken behind blanks, commas, slashes and dots, and in a word that is longer than a line.
 
-    A header is broken behind its hyphen.
+    A header is broken behind blanks and its hyphen.
     """
     if cell_len(text) <= width:
         yield text
@@ -60,5 +60,6 @@ def longest_word(header: str, texts: Iterable[str]) -> int:
 
 
 #: A part of a text with the characters behind which it may end: a blank, comma or slash, or a dot in a path, but not in a number.
-_WORD = re.compile(r"(?:[^ ,/.]|\.(?=[\d. ]|$))*(?:[ ,/]+|\.|$)")
-_WORD_OF_HEADER = re.compile("[^-]+-?")
+#: An arrow stays with the value before it, and a percent sign with its number.
+_WORD = re.compile(r"(?:[^ ,/.]| (?=%)|\.(?=[\d. ]|$))*(?: -> |[ ,/]+|\.|$)")
+_WORD_OF_HEADER = re.compile("[^- ]+[- ]?")
