@@ -16,7 +16,7 @@ from ykactor.client import ResourceManager, connect
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.wire.si import messages as si
 
-VIEWS = ("overview", "queues", "waiting", "applications", "nodes", "users", "preemptions", "configuration", "events")
+VIEWS = ("overview", "queues", "waiting", "jobs", "applications", "nodes", "users", "preemptions", "configuration", "events")
 _SHOWN = "document.querySelectorAll('#totals .tile').length > 3"
 _PAINTED = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 #: So long each view is looked at, in seconds.

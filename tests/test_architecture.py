@@ -300,8 +300,11 @@ def test_a_docstring_begins_with_what_a_thing_is_or_does(folder: str) -> None:
 #: By the object, a field that everybody shows, and who else names it.
 EXAMPLES = {
     "queue": ("priority_offset|priorityOffset", ()),
-    # the page lists the newest first
-    "application": ("submission_time|submissionTime", ("surfaces/page/applications.js",)),
+    # the page has a column of ages, and lists jobs, which are applications too, the newest first
+    "application": (
+        "submission_time|submissionTime",
+        ("surfaces/page/cells.js", "surfaces/page/jobs.js", "wire/rest/jobs.py"),
+    ),
     # an event tells it, which changes it on the page; an invariant; a simulation writes some fields at its end
     "node": (
         "occupied",

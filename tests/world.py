@@ -35,7 +35,7 @@ from ykactor.core.messages.acts import (
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.planned import Budget
-from ykactor.core.messages.states import Outcome, TaskOutcome, TaskRecord
+from ykactor.core.messages.states import JobReport, Outcome, TaskOutcome, TaskRecord
 from ykactor.core.messages.submissions import (
     AddApplication,
     AnswerPredicate,
@@ -44,6 +44,7 @@ from ykactor.core.messages.submissions import (
     RecordTask,
     ReleaseAllocations,
     RemoveApplication,
+    ReportJob,
     Reset,
     SetPredicateService,
     Submission,
@@ -207,6 +208,11 @@ def remove(application_id: str, outcome: Outcome | None = None, message: str = "
 def record(key: str, application_id: str = "app-1", state: str = "Completed", **known: Any) -> Submission:
     """A task has ended like that."""
     return RecordTask(application_id, TaskRecord(key, TaskOutcome(state), **known))  # type: ignore[arg-type]
+
+
+def report(application_id: str = "app-1", name: str = "", **numbers: int) -> Submission:
+    """The application is this job."""
+    return ReportJob(application_id, JobReport(name, **numbers))  # type: ignore[arg-type]
 
 
 def terminate(application_id: str, who: UserGroups | None = None) -> Administration:

@@ -66,10 +66,11 @@ async def test_names_are_text(page: Page, file: Path) -> None:
         for name in (evil, "__proto__", "constructor"):
             await world.rm.request(application(name, "root.test.a"))
             await world.rm.request(asks("constructor", of=name))
+            await world.rm.request(si.ApplicationRequest(jobs=[si.JobReport(application_id=name, name=name, tasks=1)]))
         await world.rm.request(node(evil, vcore=1000))
         await page.until(f"{CELLS.format('applications')}.length === 3")
         assert {row[0] for row in await world.cells("applications")} == {evil, "__proto__", "constructor"}
-        for view in ("overview", "queues", "waiting", "nodes", "users", "preemptions", "configuration", "events"):
+        for view in ("overview", "queues", "waiting", "jobs", "nodes", "users", "preemptions", "configuration", "events"):
             await page.click(LINK.format(view))
         await page.until(f"{CELLS.format('events')}.some(row => row[3].startsWith('<img'))")
         assert await page.run("document.images.length + document.querySelectorAll('[onerror]').length") == 0
@@ -123,6 +124,38 @@ async def test_applications_are_found(page: Page, file: Path) -> None:
             await operator.request(si.HoldQueue(queue_name="root.test"))
         await page.until("document.getElementById('details').innerText.includes('Held with queue')")
         assert [row[1] for row in await world.cells("applications")] == ["Running, held"]
+
+
+ATTEMPTS = "[...document.querySelectorAll('#details tbody td')].map(cell => cell.innerText)"
+
+
+async def test_jobs_show_how_far_they_are(page: Page, file: Path) -> None:
+    """AP-160: nothing before somebody tells of one; then progress, why its tasks wait, and its attempts, also on a phone."""
+    async with shown(page, file, "jobs") as world:
+        await page.until("document.querySelector('#jobs .empty').innerText.startsWith('No resource manager has told of a job')")
+        await some_work(world.rm)
+        await world.rm.request(application("other", "root.test.a"))
+        job = si.JobReport(application_id="app-1", name="train", tasks=9, completed=2, failed=1)
+        ended = structs.replace(KILLED, cpu_time=1_500_000_000, eligible_time=10**9 - 7_000_000, message="it is short of memory")
+        await world.rm.request(si.ApplicationRequest(jobs=[job], records=[ended]))
+        why = "Maximum of a queue: root.test.b · vcore 2 of 2"
+        await world.shows("jobs", [["app-1 train", "Running", "root.test.b", "alice", "2 of 9, 1 failed", why, ANY]])
+        await page.click(ROWS.format("jobs") + "[0]")
+        assert await page.run("location.hash") == "#jobs?show=job%3Aapp-1"
+        told = await page.until(f"({ATTEMPTS}).length && ({ATTEMPTS})")
+        below = "it is short of memory, in root.test.b, waited 7ms"
+        assert told[-7:] == ["t0", "Failed", "2s", "1.5s", "1Mi", "SIGKILL", below]
+        assert {(told[at], told[at + 1]) for at in (0, 7)} == {("t1", "Running"), ("t2", "Running")}
+        assert "2 of 9 done, 2 running, 1 failed" in await page.run("document.getElementById('details').innerText")
+        await page.press("Escape")
+        await page.resize(390, 800)
+        wide = "getBoundingClientRect().width > 90"
+        assert await page.run(f"document.querySelector('#jobs .rows .reason').{wide}")
+        await page.run("document.querySelector('#jobs input').focus()")
+        await page.type("no such job")
+        await page.until(
+            "document.querySelector('#jobs .empty').innerText === 'No job has this in its name, queue, user or state.'"
+        )
 
 
 NODE = "document.getElementById('heat').ariaLabel.split('.')[0]"

@@ -13,7 +13,7 @@ from pages import CELLS, LINK, shown, some_work
 from bench.chromium import HAPPEN_S, Page
 from ykactor.wire.si import messages as si
 
-VIEWS = ("overview", "queues", "waiting", "applications", "nodes", "users", "preemptions", "configuration", "events")
+VIEWS = ("overview", "queues", "waiting", "jobs", "applications", "nodes", "users", "preemptions", "configuration", "events")
 CONTROLS = ("button", "link", "textbox", "searchbox", "combobox", "grid", "treegrid", "application")
 MANY = 5000
 #: How many frames there are while events come and something is scrolled, in a second.

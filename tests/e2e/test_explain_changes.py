@@ -104,9 +104,7 @@ async def test_the_history_tells_of_what_is_remembered_no_longer(tmp_path: Path)
     async with crowded(tmp_path) as (daemon, rm):
         await rm.request(si.ApplicationRequest(remove=[si.RemoveApplicationRequest("app-1")]))
         _, errors = await run_command("explain", "app-1", "--url", daemon.url, expect=exit_codes.FAILED)
-        assert (
-            "there is no application, task, queue or node app-1; the 10,000 applications that ended last" in errors
-        )
+        assert "there is no application, task, queue or node app-1; the 10,000 applications that ended last" in errors
         for name, end in (
             ("app-1", r"application app-1 ended in root\.a at \S+Z: it was Completed"),
             ("t1", r"task t1 of application app-1 ended on \S+ in root\.a at \S+Z: STOPPED_BY_RM: Application app-1 Removed"),

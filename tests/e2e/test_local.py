@@ -420,6 +420,10 @@ def _record(task: Task) -> dict[str, Any]:
         "startTime": task.started_ns or None,
         "finishedTime": task.ended_ns or None,
         "peakMemory": task.peak_memory,
+        "eligibleTime": task.eligible_ns,
+        "cpuTime": task.cpu_ns,
+        "reason": task.reason or None,
+        "queueName": task.queue,
     }
     return {field: value for field, value in known.items() if value is not None}
 
@@ -442,12 +446,21 @@ async def test_a_task_has_one_record_wherever_it_is_shown(directory: Path, tmp_p
                 while len(await _apps(daemon.url)) < len(expected):  # noqa: ASYNC110 (the daemon is told after the job has ended)
                     await trio.sleep(0.05)
             assert await _records(daemon, expected) == expected
+            assert await _progress(daemon, jobs[3]) == ("Failed", 3, 1, 2, 0)  # AP-160
+            assert await _progress(daemon, cancelled) == ("Cancelled", 1, 0, 0, 1)
             described, _ = await run_command("app", jobs[2], environment=environment)
             header, row = (line.split() for line in described[described.index("Ended:\n") :].splitlines()[1:])
             shown = dict(zip(header, row, strict=False))
             assert (shown["TASK"], shown["STATE"], shown["EXIT"]) == (f"{jobs[2]}.0", "Failed", "SIGKILL")
     async with real_daemon("--state-dir", state_dir, http="127.0.0.1:0") as daemon:
         assert await _records(daemon, expected) == expected
+
+
+async def _progress(daemon: RunningDaemon, job: str) -> tuple[Any, ...]:
+    """The state of a job in REST, its tasks, and how they have ended."""
+    port = int(daemon.http.rpartition(":")[2])
+    found = (await trio.to_thread.run_sync(request, port, "GET", f"/v1/jobs/{job}", {})).content
+    return tuple(found[field] for field in ("state", "tasks", "completed", "failed", "cancelled"))
 
 
 def _key(record: dict[str, Any]) -> str:

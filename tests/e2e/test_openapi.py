@@ -21,7 +21,7 @@ from test_rest_contract import CONFIG, populated
 
 #: Objects of ``populated``.
 NAMES = {"partition": "default", "queue": "root.a", "app": "app", "ask": "app-0", "node": "n1", "user": "alice", "group": "dev"}
-NAMES |= {"kind": "queue", "id": "root.a"}
+NAMES |= {"kind": "queue", "id": "root.a", "job": "app"}
 
 
 async def described(rest: Rest) -> BaseSchema:
@@ -117,7 +117,9 @@ async def test_the_document() -> None:
         names = [operation["operationId"] for operation in found]
         assert len(set(names)) == len(names)
         assert [name for name in names if not re.fullmatch("(get|post)([A-Z][a-z]+)+", name)] == []
-        assert {"getQueues", "getQueueApplicationsByState", "getUsageAccounting", "postValidateConf"} <= {*names}
+        assert {"getQueues", "getQueueApplicationsByState", "getUsageAccounting", "getJobs", "getJob", "postValidateConf"} <= {
+            *names
+        }
         bodies = [answer for operation in found for status, answer in operation["responses"].items() if status != "301"]
         assert [answer for answer in bodies if not answer.get("content")] == []
         (body,) = [operation["requestBody"] for operation in found if operation["operationId"] == "postValidateConf"]

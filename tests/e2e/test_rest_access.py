@@ -61,7 +61,7 @@ class FakeGateway:
 def path_of(route: Route) -> str:
     """A path of the route that exists in ``CONFIG``, as long as the rest is let in."""
     names = {"partition": "default", "queue": "root.ours.a", "app": "app", "ask": "app-0", "state": "active", "node": "n1"}
-    return route.path.format(**names, user="alice", group="dev", kind="application", id="app")
+    return route.path.format(**names, user="alice", group="dev", kind="application", id="app", job="app")
 
 
 class Door:
@@ -149,9 +149,9 @@ def bearer(name: str) -> dict[str, str]:
 
 def record_of(application_id: str) -> si.TaskRecord:
     """The record of its first task."""
-    return si.TaskRecord(
-        application_id=application_id, allocation_key=f"{application_id}-0", state="Failed", exit_code=3, start_time=5_000_001
-    )
+    key = f"{application_id}-0"
+    known = {"exit_code": 3, "start_time": 5_000_001, "message": "secret"}
+    return si.TaskRecord(application_id=application_id, allocation_key=key, state="Failed", **known)
 
 
 @asynccontextmanager
@@ -164,7 +164,10 @@ async def limited() -> AsyncIterator[Rest]:
             asks("mine", 4),
             application("secret", "root.theirs", "zoe", "secretgroup"),
             asks("secret", 3),
-            si.ApplicationRequest(records=[record_of("mine"), record_of("secret")]),
+            si.ApplicationRequest(
+                jobs=[si.JobReport(application_id=name, tasks=5, failed=1) for name in ("mine", "secret")],
+                records=[record_of("mine"), record_of("secret")],
+            ),
         )
         yield rest
 
@@ -198,6 +201,13 @@ async def test_a_reader_of_queues_sees_its_queues() -> None:
         assert mine["submissionTime"] % 10**6 == 0
         (record,) = await read("partition/default/application/mine/records")
         assert (record["allocationKey"], record["user"], record["startTime"]) == ("mine-0", "alice", 5 * 10**6)
+        (job,) = (await rest.ask("/v1/jobs", **bearer("of-queues"))).content
+        assert (job["jobID"], job["tasks"], job["failed"]) == ("mine", 5, 1)
+        mine = (await rest.ask("/v1/jobs/mine", **bearer("of-queues"))).content
+        ended, *running = mine["attempts"]
+        assert (ended["state"], ended["startTime"], ended["queueName"]) == ("Failed", 5 * 10**6, "root.ours.a")
+        assert "reason" not in ended
+        assert {attempt["state"] for attempt in running} <= {"Running"}
         (user,) = await read("partition/default/usage/users")
         assert user["userName"] == "alice"
         assert "resourceUsage" not in user["queues"]  # of root

@@ -51,6 +51,12 @@ async def populated() -> AsyncIterator[Rest]:
             application("app", "root.a", "alice", "dev"),
             asks("app", 3, **{"kubernetes.io/meta/podName": "pod"}),
             application("gone", "root.none", "bob"),
+            si.ApplicationRequest(
+                jobs=[si.JobReport(application_id="app", name="train", tasks=5, completed=1, cancelled=1)],
+                records=[
+                    si.TaskRecord(application_id="app", allocation_key="app-9", state="Completed", cpu_time=7, message="why")
+                ],
+            ),
         )
         yield rest
 

@@ -68,6 +68,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "NodeRejected": {"code": RejectionCode.UNKNOWN},
     "PartitionRow": {"states_wanted": False},
     "PredicateAnswered": {"uses": None},
+    "JobReport": {"completed": 0, "failed": 0, "cancelled": 0},
     "Past": {
         "states": [],
         "failure": "",
@@ -79,6 +80,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "preempted": {},
         "placeholders": {},
         "records": {},
+        "job": None,
     },
     "QueueAdded": {"managed": True},
     "QueueRemoved": {"managed": True},
@@ -93,6 +95,10 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "finished_ns": 0,
         "peak_memory": None,
         "node_id": "",
+        "eligible_ns": 0,
+        "cpu_ns": None,
+        "message": "",
+        "queue": "",
     },
     "TaskRow": {
         "began_ns": None,
@@ -105,7 +111,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "replaced_ns": None,
         "wait": None,
     },
-    "UseRow": {"used": {}, "preempted": {}, "placeholders": {}, "records": {}},
+    "UseRow": {"used": {}, "preempted": {}, "placeholders": {}, "records": {}, "job": None},
     "UpdateNode": {"capacity": None, "attributes": {}},
 }
 

@@ -54,6 +54,26 @@ def test_each_attempt_has_a_record(world):
     assert recorded(world.release("job-1.1", "TIMEOUT")) == [("job-1.1", "Cancelled", None, 7)]
 
 
+def reported(effects):
+    """The reports with a new application, and those of what has ended."""
+    told = [report for request in effects.requests if isinstance(request, si.ApplicationRequest) for report in request.jobs]
+    return [(each.tasks, each.completed, each.failed, each.cancelled) for each in (*told, *effects.reports.values())]
+
+
+def test_the_daemon_is_told_how_far_a_job_is(world):
+    """AP-160: how many tasks have ended for good; one that is tried or run again has not, and after a new registration too."""
+    job, effects = world.submit(retries=1, last=3)
+    assert reported(effects) == [(4, 0, 0, 0)]
+    assert reported(world.run("job-1.0", 3)) == []
+    assert reported(world.run("job-1.0.r1", 3)) == [(4, 0, 1, 0)]
+    assert reported(world.run("job-1.1")) == [(4, 1, 1, 0)]
+    assert reported(world.release("job-1.2", "TIMEOUT")) == [(4, 1, 1, 1)]
+    world.jobs.report()
+    assert reported(world.take()) == [(4, 1, 1, 1)]
+    world.jobs.requeue(job, [], [0], "why")
+    assert reported(world.take()) == [(4, 1, 0, 1)]
+
+
 def test_a_retry_is_asked_for_before_the_release(world):
     """Otherwise the application would complete in between; the last attempt is final."""
     world.submit(retries=1)

@@ -14,6 +14,7 @@ from ykactor.core.config.model import ChildTemplate
 from ykactor.core.inspection.application_status import (
     ApplicationDetails,
     ApplicationStatus,
+    JobStatus,
     RecordStatus,
     StateStatus,
     TaskGroupStatus,
@@ -23,7 +24,7 @@ from ykactor.core.inspection.queue_status import QueueStatus
 from ykactor.core.inspection.task_status import AllocationStatus, AskStatus, ForeignStatus
 from ykactor.core.inspection.user_status import GroupStatus, UserStatus, UseStatus
 from ykactor.rules import load
-from ykactor.wire.rest import applications, configuration, events, history, nodes, partitions, queues, types, usage
+from ykactor.wire.rest import applications, configuration, events, history, jobs, nodes, partitions, queues, types, usage
 
 HTTP = Path(ykactor.__file__).parent / "surfaces" / "http"
 REST = Path(ykactor.__file__).parent / "wire" / "rest"
@@ -79,13 +80,14 @@ OWN = (
     types.Session,
     applications.PendingAsk,
     applications.TaskRecord,
+    jobs.Job,
     usage.ResourceSeconds,
     events.Quantity,
     events.Amounts,
     history.PartitionSample,
 )
 #: Fields that are put in beside the struct (``codec.encode_with``).
-ENCODED = {"requests", "allocations"}
+ENCODED = {"requests", "allocations", "attempts"}
 #: The structs of the read model, or of the configuration, whose fields of the same names are shown.
 SHOWN: dict[type[types.Payload], tuple[type[Struct], ...]] = {
     applications.Application: (ApplicationStatus, ApplicationDetails),
@@ -96,6 +98,7 @@ SHOWN: dict[type[types.Payload], tuple[type[Struct], ...]] = {
     applications.Allocation: (AllocationStatus,),
     applications.ForeignAllocation: (ForeignStatus,),
     applications.TaskRecord: (RecordStatus,),
+    jobs.Job: (JobStatus,),
     nodes.Node: (NodeStatus,),
     queues.Queue: (QueueStatus,),
     queues.Template: (ChildTemplate,),

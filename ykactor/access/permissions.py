@@ -278,9 +278,10 @@ _RELEASE = _asked(si.AllocationRelease, "application_id allocation_key terminati
 _REMOVAL = _asked(si.RemoveApplicationRequest, "application_id outcome message", partition_name=_acts_in)
 _RECORD = _asked(
     si.TaskRecord,
-    "application_id allocation_key state exit_code signal start_time finished_time peak_memory",
+    "application_id allocation_key state exit_code signal start_time finished_time peak_memory eligible_time cpu_time message",
     partition_name=_acts_in,
 )
+_JOB = _asked(si.JobReport, "application_id name tasks completed failed cancelled", partition_name=_acts_in)
 _NODE = _asked(si.NodeInfo, "node_id action schedulable_resource", attributes=_node_is_in)
 _DRAINED_NODE = _asked(si.NodeInfo, "node_id", action=_drains, attributes=_node_is_in, schedulable_resource=_is_absent)
 _CONFIGURATION = _asked(
@@ -305,6 +306,7 @@ _RIGHTS: dict[Role, tuple[Asked | Gate, ...]] = {
             si.ApplicationRequest,
             "id",
             new=EachPartition(_NEW_APPLICATION),
+            jobs=EachPartition(_JOB),
             records=EachPartition(_RECORD),
             remove=EachPartition(_REMOVAL),
         ),

@@ -111,7 +111,9 @@ def _of_application(
         **_times(application, application_status.TIMES),
         held=_of_hold(application.held),
         reason=application.reason if application.reason in STATE_CAUSES else UNSET,
-        records=UNSET if application.records is UNSET else [*map(_of_record, application.records)],
+        records=UNSET
+        if application.records is UNSET
+        else [record_in_view(record, shows_queue) for record in application.records],
         pending=UNSET
         if application.pending is UNSET
         else [_of_pending(group, path, queues, shows_queue) for group in application.pending],
@@ -120,8 +122,12 @@ def _of_application(
     )
 
 
-def _of_record(record: RecordStatus) -> RecordStatus:
-    return only(record, application_status.OF_THE_RECORD, **_times(record, application_status.RECORD_TIMES))
+def record_in_view(record: RecordStatus, shows_queue: ShowsQueue) -> RecordStatus:
+    """The record of a task of an application that is shown; it may have run in a queue that is hidden."""
+    queue = record.queue_name
+    seen = UNSET if queue is UNSET or not shows_queue(queue) else queue
+    times = _times(record, application_status.RECORD_TIMES)
+    return only(record, application_status.OF_THE_RECORD, queue_name=seen, **times)
 
 
 def _times(shown: Shown, fields: Iterable[str]) -> dict[str, int | UnsetType]:

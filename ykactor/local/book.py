@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct, field, structs
@@ -27,6 +27,7 @@ class Work(Struct):
 
     Attributes:
         tasks: the present attempts, by their indexes.
+        ended: how many tasks have ended in each state.
         unfinished: how many tasks have not ended; ``at_daemon``: how many of them the daemon knows.
         is_told: whether the daemon has the application of the job: it has while it knows a task.
         blocked: the tasks that wait for something; ``ready``: those that wait only for a place among ``Job.at_most``.
@@ -40,6 +41,7 @@ class Work(Struct):
     job: Job
     tasks: dict[int, Task]
     unfinished: int
+    ended: Counter[State] = field(default_factory=Counter)
     at_daemon: int = 0
     is_told: bool = False
     blocked: dict[int, None] = field(default_factory=dict)
@@ -100,6 +102,7 @@ class Book:
         work = Work(job, {task.index: task for task in tasks}, 0)
         unfinished = {task.key: task for task in work.tasks.values() if not task.state.is_final}
         work.unfinished = len(unfinished)
+        work.ended.update(task.state for task in work.tasks.values() if task.state.is_final)
         work.at_daemon = sum(task.state.is_at_daemon for task in unfinished.values())
         work.is_told = work.at_daemon > 0
         self.works[job.id] = work
@@ -220,7 +223,8 @@ class Book:
     def introduce(self, works: list[Work]) -> None:
         """Tell the daemon the applications of jobs, and how tasks of them have ended."""
         told = self.effects.requests
-        told.append(si.ApplicationRequest(new=[requests.application(work.job, is_held=work.gathers) for work in works]))
+        new = [requests.application(work.job, is_held=work.gathers) for work in works]
+        told.append(si.ApplicationRequest(new=new, jobs=[requests.report(work.job, work.ended) for work in works]))
         ended = [task for work in works for task in work.tasks.values() if task.state.is_final]
         if ended:
             told.append(si.ApplicationRequest(records=[requests.record(task) for task in ended]))
@@ -313,6 +317,7 @@ class Book:
         self.effects.change(task)
         # Before the release: an application of which nothing is left completes.
         if again is None:
+            self._count(work, state, 1)
             self._advance(work)
         else:
             self._follow(work, task, again)
@@ -324,7 +329,14 @@ class Book:
     def run_again(self, work: Work, task: Task, why: str) -> None:
         """Run a task again that has ended."""
         work.unfinished += 1
+        self._count(work, task.state, -1)
         self._follow(work, task, _requeued(task, why))
+
+    def _count(self, work: Work, state: State, change: int) -> None:
+        """A task has ended for good, or runs again."""
+        work.ended[state] += change
+        if work.is_told:
+            self.effects.reports[work.job.id] = requests.report(work.job, work.ended)
 
     def _follow(self, work: Work, task: Task, again: Task) -> None:
         """Another attempt follows one that has ended."""

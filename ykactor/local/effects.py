@@ -19,6 +19,7 @@ class Effects(Struct):
         jobs: new or changed ones, by their ids.
         tasks: the present attempts that have changed; ``attempts`` those that others have followed.
         ended: the jobs of which all tasks have ended.
+        reports: of jobs of which a task has ended, by their ids.
         records: of attempts. The daemon is told them before the requests: it knows where they ran until they are released.
         kills: tasks whose processes are to be ended.
     """
@@ -27,6 +28,7 @@ class Effects(Struct):
     tasks: dict[tuple[str, int], Task] = field(default_factory=dict)
     attempts: list[Task] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
+    reports: dict[str, si.JobReport] = field(default_factory=dict)
     records: list[si.TaskRecord] = field(default_factory=list)
     requests: list[si.WorkRequest] = field(default_factory=list)
     starts: list[tuple[Job, Task]] = field(default_factory=list)

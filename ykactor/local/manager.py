@@ -264,8 +264,8 @@ class Manager:
             for name in effects.ended:
                 self._quotas.remove(name)
             with suppress(*_NOT_LET_IN):  # what has ended the session is handled where it is read
-                if effects.records:
-                    self._session.send(si.ApplicationRequest(records=effects.records))
+                if effects.records or effects.reports:
+                    self._session.send(si.ApplicationRequest(jobs=[*effects.reports.values()], records=effects.records))
                 for request in effects.requests:
                     self._session.send(request)
             for job, task in effects.starts:

@@ -1,6 +1,6 @@
 """The requests about jobs that the daemon gets."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
@@ -53,6 +53,19 @@ def withdrawn(job: Job) -> si.ApplicationRequest:
     return si.ApplicationRequest(remove=[si.RemoveApplicationRequest(application_id=job.id)])
 
 
+def report(job: Job, ended: Mapping[State, int]) -> si.JobReport:
+    """The report about a job, of which so many tasks have ended in each state (AP-160)."""
+    completed, cancelled = ended.get(State.COMPLETED, 0), ended.get(State.CANCELLED, 0)
+    return si.JobReport(
+        application_id=job.id,
+        name=job.name,
+        tasks=job.count,
+        completed=completed,
+        failed=sum(ended.values()) - completed - cancelled,
+        cancelled=cancelled,
+    )
+
+
 def record(task: Task) -> si.TaskRecord:
     """The record of an attempt that has ended (AP-152)."""
     return si.TaskRecord(
@@ -64,6 +77,9 @@ def record(task: Task) -> si.TaskRecord:
         start_time=task.started_ns,
         finished_time=task.ended_ns,
         peak_memory=task.peak_memory,
+        eligible_time=task.eligible_ns,
+        cpu_time=task.cpu_ns,
+        message=task.reason[:MESSAGE_MAX],
     )
 
 

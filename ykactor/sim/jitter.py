@@ -60,8 +60,10 @@ def _parts(message: TimedRequest) -> Iterator[tuple[Hashable, TimedRequest]]:
     request = message.request
     match request:
         case si.ApplicationRequest():
-            for application, (new, records, remove) in _by_application(request.new, request.records, request.remove):
-                part = structs.replace(request, new=new, records=records, remove=remove)
+            for application, (new, jobs, records, remove) in _by_application(
+                request.new, request.jobs, request.records, request.remove
+            ):
+                part = structs.replace(request, new=new, jobs=jobs, records=records, remove=remove)
                 yield application, TimedRequest(message.at, part)
         case si.AllocationRequest():
             yield from _allocations(message, request)

@@ -34,6 +34,7 @@ from ykactor.core.messages.submissions import (
     RecordTask,
     ReleaseAllocations,
     RemoveApplication,
+    ReportJob,
     Reset,
     Submission,
     UpdateNode,
@@ -333,7 +334,7 @@ class _Sorting:
         names = {name for name in about if isinstance(name, str)}
         self._before |= names
         self._changed |= set() if isinstance(submission, Ask) else names
-        self._is_blocked |= not about and not isinstance(submission, RecordTask)
+        self._is_blocked |= not about and not isinstance(submission, RecordTask | ReportJob)
         return self._kept.add(submission)
 
     def _is_clear(self, application_id: ApplicationID, subject: ApplicationID | AskID) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from ykactor.core.accounting.accounts import TYPES_MAX
-from ykactor.core.messages.states import ApplicationState, Outcome, TaskRecord
+from ykactor.core.messages.states import ApplicationState, JobReport, Outcome, TaskRecord
 from ykactor.core.values.resources import Resource, add_to
 
 #: The newest changes of the state that are kept.
 LOG_MAX = 64
-#: Characters of the message of an outcome that are kept.
+#: Characters of the message of an outcome, and of that of a task, that are kept.
 MESSAGE_MAX = 256
 #: The newest records of ended tasks that are kept of a live application, and of one that has ended.
 RECORDS_MAX, ENDED_RECORDS_MAX = 100, 20
@@ -38,6 +38,7 @@ class Past(Struct, omit_defaults=True, forbid_unknown_fields=True):
         used, preempted, placeholders: resource-seconds by type of instance, of tasks that ended, that were preempted, and of
             placeholders that ended otherwise (AP-90).
         records: of tasks that have ended, by their keys, the oldest first (AP-152).
+        job: what the resource manager says of the job that it is; None if it has not (AP-160).
     """
 
     states: list[tuple[int, ApplicationState]] = field(default_factory=list)
@@ -50,6 +51,7 @@ class Past(Struct, omit_defaults=True, forbid_unknown_fields=True):
     preempted: History = field(default_factory=dict)
     placeholders: History = field(default_factory=dict)
     records: dict[str, TaskRecord] = field(default_factory=dict)
+    job: JobReport | None = None
 
     def enter(self, now_ns: int, before: ApplicationState, state: ApplicationState, why: str = "") -> None:
         """Note a change of the state; ``why`` is its reason."""

@@ -73,7 +73,7 @@ class ReplacementStatus(Shown, frozen=True, kw_only=True):
 
 
 class RecordStatus(Shown, frozen=True, kw_only=True):
-    """The end of a task (AP-152); unknown fields are left out."""
+    """The end of a task (AP-152); unknown fields are left out. ``cpu_time`` is nanoseconds."""
 
     allocation_key: str
     node_id: str | UnsetType = field(name="nodeID", default=UNSET)
@@ -83,6 +83,20 @@ class RecordStatus(Shown, frozen=True, kw_only=True):
     start_time: int | UnsetType = UNSET
     finished_time: int | UnsetType = UNSET
     peak_memory: int | UnsetType = UNSET
+    eligible_time: int | UnsetType = UNSET
+    cpu_time: int | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+    queue_name: str | UnsetType = UNSET
+
+
+class JobStatus(Shown, frozen=True, kw_only=True):
+    """The job that an application is, as of ``JobReport`` (AP-160)."""
+
+    name: str
+    tasks: int
+    completed: int
+    failed: int
+    cancelled: int
 
 
 class ApplicationStatus(Shown, frozen=True, kw_only=True):
@@ -99,6 +113,7 @@ class ApplicationStatus(Shown, frozen=True, kw_only=True):
         used_seconds: the resource-seconds of all its tasks; an amount beyond 64 bits is a text.
         lost_seconds: the part of preempted tasks.
         records: the records of its ended tasks, the oldest first; left out if there are none.
+        job: left out if its resource manager has not said that it is one.
     """
 
     state: str
@@ -120,6 +135,7 @@ class ApplicationStatus(Shown, frozen=True, kw_only=True):
     used_seconds: dict[str, int | str] | UnsetType = UNSET
     lost_seconds: dict[str, int | str] | UnsetType = UNSET
     records: list[RecordStatus] | UnsetType = UNSET
+    job: JobStatus | UnsetType = UNSET
     effective_priority: int | UnsetType = UNSET
     held_with: str | UnsetType = UNSET
 
@@ -183,11 +199,12 @@ OF_THE_APPLICATION = (
     "replacing",
     "used_seconds",
     "lost_seconds",
+    "job",
 )
 #: The times that a limited reader sees in whole milliseconds.
 TIMES = ("submission_time", "start_time", "finished_time")
-OF_THE_RECORD = ("allocation_key", "node_id", "state", "exit_code", "signal", "peak_memory")
-RECORD_TIMES = ("start_time", "finished_time")
+OF_THE_RECORD = ("allocation_key", "node_id", "state", "exit_code", "signal", "peak_memory", "cpu_time")
+RECORD_TIMES = ("eligible_time", "start_time", "finished_time")
 
 
 def status_of(waiting: PendingApplication) -> ApplicationStatus:
@@ -220,6 +237,7 @@ def live_status(
         allocations={} if application is None else {key: node_id for key, (_, node_id) in application.tasks.allocations.items()},
         replacing=UNSET if application is None else _replacing(application),
         records=UNSET if application is None else record_statuses(application.past) or UNSET,
+        job=UNSET if application is None else job_status(application.past),
     )
 
 
@@ -256,6 +274,7 @@ def ended_status(ended: EndedApplication) -> ApplicationStatus:
         used_seconds=told(total(past.used, past.preempted, past.placeholders)) or UNSET,
         lost_seconds=told(total(past.preempted)) or UNSET,
         records=record_statuses(past) or UNSET,
+        job=job_status(past),
     )
 
 
@@ -307,6 +326,11 @@ def _by_instance(history: History) -> dict[str, Resource]:
     return {instance: saturated_and_pruned(resource) for instance, resource in history.items()}
 
 
+def job_status(past: Past) -> JobStatus | UnsetType:
+    """The job that an application is; UNSET if it is none."""
+    return UNSET if past.job is None else JobStatus(**structs.asdict(past.job))
+
+
 def record_statuses(past: Past) -> list[RecordStatus]:
     """The records of the ended tasks of an application, the oldest first."""
     return [_record(record) for record in past.records.values()]
@@ -322,4 +346,8 @@ def _record(record: TaskRecord) -> RecordStatus:
         start_time=record.started_ns or UNSET,
         finished_time=record.finished_ns or UNSET,
         peak_memory=UNSET if record.peak_memory is None else record.peak_memory,
+        eligible_time=record.eligible_ns or UNSET,
+        cpu_time=UNSET if record.cpu_ns is None else record.cpu_ns,
+        reason=record.message or UNSET,
+        queue_name=record.queue or UNSET,
     )

@@ -159,9 +159,7 @@ def nothing_remembered(name: str, kind: Kind | None, like: Sequence[str]) -> str
     unknown = nothing(name, kind, like)
     if kind in ("queue", "node"):
         return unknown
-    return (
-        f"{unknown}; the 10,000 applications that ended last are remembered for 72 h; see also explain --on STATE_DIR"
-    )
+    return f"{unknown}; the 10,000 applications that ended last are remembered for 72 h; see also explain --on STATE_DIR"
 
 
 def several(name: str, found: Sequence[Match]) -> str:

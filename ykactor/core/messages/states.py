@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from ykactor.core.values.ids import AllocationKey, NodeID
+from ykactor.core.values.ids import AllocationKey, NodeID, QueuePath
 from ykactor.core.values.times import S_NS
 
 
@@ -164,6 +164,10 @@ class TaskRecord(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unkno
         started_ns, finished_ns: its begin and end, Unix nanoseconds; 0 if it did not begin or end, or the time is unknown.
         peak_memory: the most that it has used at a time, in bytes; None if nothing has measured it.
         node_id: where it ran; "" if it ran nowhere. The resource manager does not say it.
+        eligible_ns: when it began to wait for a place, as the other times.
+        cpu_ns: the processor time that it has used; None if nothing has measured it.
+        message: why it has ended like that, for people.
+        queue: that of its application at that time. The resource manager does not say it.
     """
 
     allocation_key: AllocationKey
@@ -174,3 +178,23 @@ class TaskRecord(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unkno
     finished_ns: int = 0
     peak_memory: int | None = None
     node_id: NodeID = NodeID("")
+    eligible_ns: int = 0
+    cpu_ns: int | None = None
+    message: str = ""
+    queue: QueuePath = QueuePath("")
+
+
+class JobReport(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
+    """The word of a resource manager about the job that an application is (AP-160).
+
+    Attributes:
+        name: for people.
+        tasks: how many the job has, also those that are not asked for yet; another attempt of a task is the same one.
+        completed, cancelled, failed: how many of them have ended for good, and how; ``failed`` in any other way.
+    """
+
+    name: str
+    tasks: int
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0

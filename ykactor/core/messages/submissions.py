@@ -12,7 +12,7 @@ from ykactor.core.config.model import PartitionConfig
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, NodeRejected
 from ykactor.core.messages.kinds import NodeAction, TerminationType
-from ykactor.core.messages.states import Outcome, TaskRecord
+from ykactor.core.messages.states import JobReport, Outcome, TaskRecord
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
 from ykactor.core.values.resources import Resource
 
@@ -83,6 +83,18 @@ class RecordTask(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     @property
     def words(self) -> str:
         return f"the record of task {self.record.allocation_key} of {self.application_id} ({self.record.state})"
+
+
+@final
+class ReportJob(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """An application is this job (AP-160); changes nothing else."""
+
+    application_id: ApplicationID
+    job: JobReport
+
+    @property
+    def words(self) -> str:
+        return f"the report about the job {self.application_id}"
 
 
 #: The attribute of a node that names its partition.
@@ -202,7 +214,7 @@ class Reset(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 
 #: What is told about an application that is in a leaf; ``words`` of all submissions say what a turn was because of.
-ApplicationNews = RemoveApplication | RecordTask
+ApplicationNews = RemoveApplication | RecordTask | ReportJob
 #: What leaves handle, of which foreign allocations and their releases are handled with nodes.
 LeafSubmission = Ask | ReleaseAllocations | AddApplication | ApplicationNews
 #: What nodes handle, or the scheduler because of a node.

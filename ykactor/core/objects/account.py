@@ -9,10 +9,10 @@ from msgspec import structs
 
 from ykactor.core.accounting.accounts import DAY_S, Account, AccountKey, Accounts, Lasting, add_times, oldest_day
 from ykactor.core.accounting.books import Books
-from ykactor.core.accounting.past import Past
+from ykactor.core.accounting.past import MESSAGE_MAX, Past
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.asks import Ask
-from ykactor.core.messages.states import NAME_MAX, TaskRecord
+from ykactor.core.messages.states import NAME_MAX, JobReport, TaskRecord
 from ykactor.core.objects.tasks import ApplicationTasks
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.values.parts import Steps
@@ -70,8 +70,19 @@ class ApplicationAccount:
     def record(self, record: TaskRecord) -> None:
         """Keep the record of an ended task; its node is known here until it is released (AP-152)."""
         key, allocations = record.allocation_key, self._tasks.allocations
-        node_id = NodeID(allocations[key][1][:NAME_MAX] if key in allocations else "")
-        self.past.record(structs.replace(record, allocation_key=AllocationKey(key[:NAME_MAX]), node_id=node_id))
+        kept = structs.replace(
+            record,
+            allocation_key=AllocationKey(key[:NAME_MAX]),
+            node_id=NodeID(allocations[key][1][:NAME_MAX] if key in allocations else ""),
+            queue=QueuePath(self.key.queue[:NAME_MAX]),
+            message=record.message[:MESSAGE_MAX],
+        )
+        self.past.record(kept)
+        self._note()
+
+    def report(self, job: JobReport) -> None:
+        """Keep what the application is a job of; it replaces what was said before (AP-160)."""
+        self.past.job = structs.replace(job, name=job.name[:NAME_MAX])
         self._note()
 
     def _note(self) -> None:
@@ -79,7 +90,8 @@ class ApplicationAccount:
 
     def is_kept(self) -> bool:
         """True if the application needs a row for its account and past."""
-        return bool(self.past.max_used or self.past.records or self.of_day.allocated or self.of_day.waited)
+        past, of_day = self.past, self.of_day
+        return bool(past.max_used or past.records or past.job or of_day.allocated or of_day.waited)
 
     # ---- what is over
 

@@ -16,7 +16,7 @@ from ykactor.core.messages.facts import Allocated, AllocationRejected, Applicati
 from ykactor.core.messages.kinds import RejectionCode, TerminationType
 from ykactor.core.messages.planned import Cancellation, Eviction, Replacement
 from ykactor.core.messages.states import QueueState
-from ykactor.core.messages.submissions import RecordTask, ReleaseAllocations, RemoveApplication
+from ykactor.core.messages.submissions import RecordTask, ReleaseAllocations, RemoveApplication, ReportJob
 from ykactor.core.objects import acts, gang
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.commands import (
@@ -188,6 +188,8 @@ class LeafCore(_Queue):
                 facts = self._submit(now_ns, submission, arrival_ns, arrival)
             elif type(submission) is RecordTask:
                 facts = self._record(submission)
+            elif type(submission) is ReportJob:
+                facts = self._report(submission)
             elif type(submission) is Admitted:
                 facts = [self._add_application(now_ns, submission, arrival_ns, arrival)]
             else:
@@ -225,6 +227,12 @@ class LeafCore(_Queue):
         application = self.applications.get(submission.application_id)
         if application is not None:
             application.account.record(submission.record)
+        return []
+
+    def _report(self, submission: ReportJob) -> list[Fact]:
+        application = self.applications.get(submission.application_id)
+        if application is not None:
+            application.account.report(submission.job)
         return []
 
     def _release(self, now_ns: int, submission: ReleaseAllocations | RemoveApplication) -> Steps[list[Fact]]:

@@ -33,7 +33,6 @@ from ykactor.core.messages.submissions import (
     ApplicationNews,
     LeafSubmission,
     NodeSubmission,
-    RecordTask,
     RefuseEntry,
     ReleaseAllocations,
     RemoveApplication,
@@ -231,7 +230,7 @@ class Rounds:
         self._timers.note_rejected(timers.rejected(submission, now_ns, admitted.reason))  # it stays visible (AP-22)
         return [admitted]
 
-    def _route(self, now_ns: int, submission: Ask | ReleaseAllocations | RemoveApplication | RecordTask) -> _Routed:
+    def _route(self, now_ns: int, submission: Ask | ReleaseAllocations | ApplicationNews) -> _Routed:
         """The leaf for a submission, what it gets, and the facts before that.
 
         Without a leaf: the refusal, or no fact if the submission is silently ignored (AP-131, AP-132).

@@ -252,6 +252,7 @@ def _use(partition: PartitionCore, _: SchedulerState, application_id: Applicatio
         preempted=past.preempted,
         placeholders=past.placeholders,
         records=past.records,
+        job=past.job,
     )
 
 

@@ -154,7 +154,7 @@ def _restore_use(application: Application, row: UseRow) -> None:
     application.account.day, application.account.of_day = row.day, row.account
     past = application.past
     past.max_used, past.used, past.preempted, past.placeholders = row.max_used, row.used, row.preempted, row.placeholders
-    past.records = row.records
+    past.records, past.job = row.records, row.job
 
 
 def _restore_task(application: Application, row: TaskRow, nodes: dict[NodeID, NodeCore]) -> None:

@@ -29,7 +29,7 @@ from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, QueueConfig
 from ykactor.core.messages.acts import Hold
 from ykactor.core.messages.asks import Ask, AskID
-from ykactor.core.messages.states import ApplicationState, QueueState, TaskRecord
+from ykactor.core.messages.states import ApplicationState, JobReport, QueueState, TaskRecord
 from ykactor.core.nodes.predicates import Answer
 from ykactor.core.objects.gang import TaskGroup
 from ykactor.core.partition.timers import EndedApplication
@@ -142,6 +142,7 @@ class UseRow(Row, frozen=True):
     preempted: dict[str, Resource] = {}
     placeholders: dict[str, Resource] = {}
     records: dict[str, TaskRecord] = {}
+    job: JobReport | None = None
 
 
 class TaskRow(Row, frozen=True):

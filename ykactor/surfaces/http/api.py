@@ -13,13 +13,13 @@ from starlette.responses import Response
 from ykactor.access.explanations import no_task
 from ykactor.core.inspection.finding import Kind, Match, nothing_remembered, several
 from ykactor.core.objects.queues import LeafCore
-from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
+from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName, QueuePath
 from ykactor.surfaces.copies.explained import computed
 from ykactor.surfaces.http.app import check_sees_nodes, view_for
 from ykactor.surfaces.http.computed import computing
 from ykactor.surfaces.http.parameters import columns, days, explain_kind, flag, group_name, queue_path, status, user_name
 from ykactor.surfaces.http.published import NO_QUEUE, Key, Published, Reading, age_of
-from ykactor.surfaces.http.readings import applications, explanations, partitions, queues, usage
+from ykactor.surfaces.http.readings import applications, explanations, jobs, partitions, queues, usage
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import Page, reply
 from ykactor.surfaces.net.requests import RefusedError
@@ -213,6 +213,26 @@ class Api:
         name = ApplicationID(request.path_params["app"])
         read = partial(applications.records, application_id=name)
         return await self._published.answer(request, ("records", name), read, _NO_APPLICATION)
+
+    # ---- jobs
+
+    async def jobs(self, request: Request) -> Response:
+        """``/v1/jobs``."""
+        return await self._published.answer_of_each(request, ("jobs",), jobs.all_jobs)
+
+    async def job(self, request: Request) -> Response:
+        """``/v1/jobs/{job}``."""
+        name, found = ApplicationID(request.path_params["job"]), dict[PartitionName, Page]()
+        for partition in self._published.named_partitions(request, request.query_params.get("partition", "")):
+            page = await self._published.page(request, partition, ("job", name), partial(jobs.one, job_id=name))
+            if page.status != 404:
+                found[partition] = page
+        if not found:
+            raise RefusedError(404, "Job not found")
+        if len(found) > 1:
+            raise RefusedError(409, f"job {name} is in the partitions {', '.join(found)}: add ?partition=NAME")
+        (page,) = found.values()
+        return await reply(request, page, headers=age_of([page]))
 
     # ---- nodes
 

@@ -125,9 +125,11 @@ class Published:
         return await reply(request, page, headers=age_of([] if is_small else [page]))
 
     async def answer_of_each(self, request: Request, key: Key, read: Reading) -> Response:
-        """A list with what is read of each partition."""
+        """A list with what is read of each partition; of lists a list with the items of all."""
         pages = [await self.page(request, name, key, read) for name in self.partitions(request)]
-        whole = Page(200, [*list_parts(b"".join(page.parts).rstrip(b"\n") for page in pages)])
+        bodies = (b"".join(page.parts).rstrip(b"\n") for page in pages)
+        items = (body[1:-1] if body.startswith(b"[") else body for body in bodies)
+        whole = Page(200, [*list_parts(filter(None, items))])
         return await reply(request, whole, headers=age_of(pages))
 
     async def page(self, request: Request, partition: PartitionName, key: Key, read: Reading, *, is_small: bool = False) -> Page:

@@ -33,7 +33,7 @@ from ykactor.surfaces.http.replies import Page, reply
 from ykactor.surfaces.http.session import Login, Websockets
 from ykactor.surfaces.http.turns import Turns
 from ykactor.surfaces.metrics.scrape import Sources
-from ykactor.wire.rest import events, queues, types, usage
+from ykactor.wire.rest import events, jobs, queues, types, usage
 from ykactor.wire.rest.applications import Application, PendingAsk, TaskRecord
 from ykactor.wire.rest.codec import encode
 from ykactor.wire.rest.history import PartitionSample
@@ -98,6 +98,15 @@ def _of_partitions(api: Api) -> list[Route]:
             "Why an ask waits, what waits in a queue, or what could run on a node",
             si.Explanation,
             {"kind": Kind, "ask": str, "partition": str, "changes": bool, "preempt": bool},
+            refusals=(404, 409),
+        ),
+        Route("/v1/jobs", api.jobs, "Jobs, and how far they are", list[jobs.Job]),
+        Route(
+            "/v1/jobs/{job}",
+            api.job,
+            "A job with the attempts of its tasks",
+            jobs.Job,
+            {"partition": str},
             refusals=(404, 409),
         ),
         Route("/ws/v1/scheduler/node-utilizations", api.node_utilizations, "Nodes by use", list[NodeUtilizations]),
@@ -271,9 +280,11 @@ def _refusals(route: Route) -> list[int]:
 
 
 def _operation_id(route: Route) -> str:
-    """Such as ``getQueueApplicationsByState``: the method, and the words of the path without the partition, which most have."""
+    """Such as ``getQueueApplicationsByState`` or ``getJob``, one of the jobs: the method, and the words of the path without the
+    partition, which most have.
+    """
     path = route.path.removeprefix("/ws").removeprefix("/v1").removeprefix("/partition/{partition}")
-    words = re.findall(r"[a-z]+", re.sub(r"\{\w+\}", "", path.replace("{state}", "by-state")))
+    words = re.findall(r"[a-z]+", re.sub(r"s?/\{\w+\}", "", path.replace("{state}", "by-state")))
     return route.method.lower() + "".join(map(str.capitalize, words))
 
 

@@ -14,7 +14,7 @@ export function actsOf(app, kind, key) {
     const { partition } = app;
     if (kind === "node" && partition.nodes.has(key)) return nodeActs(app, key, partition.nodes.get(key));
     if (kind === "queue" && partition.queues.has(key)) return queueActs(app, key, partition.queues.get(key));
-    const application = kind === "application" ? partition.applications.get(key) : undefined;
+    const application = kind === "application" || kind === "job" ? partition.applications.get(key) : undefined;
     return application?.pending === undefined ? [] : applicationActs(app, key, application);
 }
 

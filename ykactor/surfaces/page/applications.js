@@ -1,8 +1,8 @@
 // The applications, with the progress of their tasks as far as it is known here.
 
-import { age, ageSince, amount, amounts, count, of } from "./amounts.js";
+import { amount, amounts, count, of } from "./amounts.js";
 import { newBar } from "./bar.js";
-import { isHeld } from "./cells.js";
+import { ageColumn, drawTrouble, isHeld, stateIsTrouble, textColumn } from "./cells.js";
 import { byId, element, setAttribute, setText } from "./dom.js";
 import { Grid } from "./grid.js";
 /** @import { ApplicationStatus } from "./messages" */
@@ -54,14 +54,8 @@ function columnsOf(app, entry) {
             key: "state", title: "State", value: (item) => stateOf(entry(item)),
             fill: (cell, item) => drawState(cell, stateOf(entry(item))),
         },
-        {
-            key: "queue", title: "Queue", kind: "wide", value: (item) => entry(item).queueName ?? "",
-            fill: (cell, item) => setText(cell, entry(item).queueName ?? ""),
-        },
-        {
-            key: "user", title: "User", kind: "wide", value: (item) => entry(item).user ?? "",
-            fill: (cell, item) => setText(cell, entry(item).user ?? ""),
-        },
+        textColumn("queue", "Queue", (item) => entry(item).queueName ?? ""),
+        textColumn("user", "User", (item) => entry(item).user ?? ""),
         {
             key: "tasks", title: "Tasks", kind: "progress", value: (item) => tasksOf(entry(item)),
             fill: (cell, item) => drawProgress(cell, entry(item)),
@@ -74,10 +68,7 @@ function columnsOf(app, entry) {
             key: "uses", title: "Uses", kind: "number wide", value: used,
             fill: (cell, item) => drawUses(cell, app.type, used(item), entry(item)),
         },
-        {
-            key: "age", title: "Age", kind: "number", value: (item) => -(entry(item).submissionTime ?? 0),
-            fill: (cell, item) => setText(cell, ageOf(entry(item))),
-        },
+        ageColumn(entry),
     ];
 }
 
@@ -91,7 +82,7 @@ function stateOf(/** @type {Known} */ entry) {
 
 function drawState(cell, state) {
     setText(cell, state);
-    setAttribute(cell, "data-trouble", /Fail|Reject|Expired/.test(state) ? "" : null);
+    drawTrouble(cell, stateIsTrouble(state));
 }
 
 /** How many tasks run, of all that run or wait. */
@@ -106,9 +97,4 @@ function drawProgress(cell, /** @type {Known} */ entry) {
 function drawUses(cell, type, value, /** @type {Known} */ entry) {
     setText(cell, value ? amount(type, value) : "");
     setAttribute(cell, "title", amounts(entry.allocated));
-}
-
-function ageOf(/** @type {Known} */ { submissionTime, finishedTime }) {
-    if (!submissionTime) return "";
-    return finishedTime ? age((finishedTime - submissionTime) / 1e9) : ageSince(submissionTime);
 }

@@ -1,6 +1,6 @@
 // Cells that several tables have, and what they say.
 
-import { timeOfDay } from "./amounts.js";
+import { age, ageSince, timeOfDay } from "./amounts.js";
 import { setAttribute, setText } from "./dom.js";
 /** @import { ApplicationStatus, EventRecord, QueueStatus } from "./messages" */
 
@@ -23,6 +23,28 @@ export const timeColumn = {
  * @type {(entry: Pick<QueueStatus | ApplicationStatus, "held" | "heldWith">) => boolean}
  */
 export const isHeld = (entry) => entry.held !== undefined || entry.heldWith !== undefined;
+
+/** A column of names that is left out where there is little room. */
+export const textColumn = (key, title, textIn) => ({
+    key, title, kind: "wide", value: textIn, fill: (cell, item) => setText(cell, textIn(item)),
+});
+
+/**
+ * For how long an application has been there, or was.
+ * @type {(entry: (item: { key: string }) => Partial<ApplicationStatus>) => object}
+ */
+export const ageColumn = (entry) => ({
+    key: "age", title: "Age", kind: "number", value: (item) => -(entry(item).submissionTime ?? 0),
+    fill: (cell, item) => setText(cell, ageOf(entry(item))),
+});
+
+function ageOf(/** @type {Partial<ApplicationStatus>} */ { submissionTime, finishedTime }) {
+    if (!submissionTime) return "";
+    return finishedTime ? age((finishedTime - submissionTime) / 1e9) : ageSince(submissionTime);
+}
+
+/** True if an application in this state, or with this outcome, is in trouble. */
+export const stateIsTrouble = (state) => /Fail|Reject|Expired/.test(state);
 
 /** Mark a cell that is in trouble. */
 export const drawTrouble = (cell, isTrouble) => setAttribute(cell, "data-trouble", isTrouble ? "" : null);

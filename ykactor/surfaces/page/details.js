@@ -1,6 +1,8 @@
 // What is chosen, in words: a queue, an application, a node or an event; and what an operator may do to it.
 
 import { actsOf } from "./acts.js";
+import { TITLES } from "./attempts.js";
+import { drawTrouble } from "./cells.js";
 import { byId, element, setText } from "./dom.js";
 import { factsOf, isKind } from "./facts.js";
 
@@ -51,10 +53,11 @@ export class Details {
     update() {
         if (this.#kind === null || performance.now() - this.#drawnAt < DRAW_MS) return;
         this.#drawnAt = performance.now();
-        const { title, facts, lines } = factsOf(this.app, this.#kind, this.#key);
+        const { title, facts, lines, attempts = [] } = factsOf(this.app, this.#kind, this.#key);
         setText(this.box.querySelector("h2"), title);
         this.#showFacts(facts.filter(([, value]) => value !== undefined && value !== ""));
         this.#showLines(lines);
+        this.#showAttempts(attempts);
         this.#showActs();
     }
 
@@ -73,6 +76,21 @@ export class Details {
         lines.forEach((line, index) => setText(list.children[index], line));
     }
 
+    /** A table with two rows for each: its columns, and a line below them. */
+    #showAttempts(attempts) {
+        const table = this.box.querySelector("table");
+        table.hidden = attempts.length === 0;
+        if (table.rows.length === 0) table.createTHead().append(rowOf(TITLES.map((title) => element("th", {}, title))));
+        const body = table.tBodies[0] ?? table.createTBody();
+        fit(body, 2 * attempts.length, (index) => rowOf(index % 2 ? [lineBelow()] : TITLES.map(() => element("td"))));
+        attempts.forEach(({ cells, more, isTrouble }, index) => {
+            const [row, below] = [body.rows[2 * index], body.rows[2 * index + 1]];
+            cells.forEach((text, column) => setText(row.cells[column], text));
+            drawTrouble(row.cells[1], isTrouble);
+            setText(below.cells[0], more);
+        });
+    }
+
     /** Buttons are made again only when there are others, so that one that has the focus keeps it. */
     #showActs() {
         const acts = actsOf(this.app, this.#kind, this.#key);
@@ -83,6 +101,9 @@ export class Details {
         this.box.querySelector(".actions").replaceChildren(...buttons);
     }
 }
+
+const rowOf = (cells) => element("tr", {}, ...cells);
+const lineBelow = () => element("td", { class: "below", colspan: TITLES.length });
 
 /** Give an element so many children. */
 function fit(list, count, make) {

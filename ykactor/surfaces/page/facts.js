@@ -1,6 +1,8 @@
 // What is told of a queue, an application, a node or an event: facts with names, and lines below them.
 
 import { age, ageSince, amounts, priority, timeOfDay } from "./amounts.js";
+import { attemptRow } from "./attempts.js";
+import { jobState, progressOf } from "./progress.js";
 import { usesOf } from "./users.js";
 /** @import { ApplicationStatus, EventRecord, NodeStatus, PendingStatus } from "./messages" */
 /** @import { Held, Preemption, QueueStatus, RecordStatus } from "./messages" */
@@ -10,7 +12,12 @@ import { usesOf } from "./users.js";
 const [LINES_MAX, KEYS_MAX] = [100, 10];
 
 /** By kind: where it is in a partition, and what tells of it. */
-const SECTIONS = { queue: ["queues", ofQueue], application: ["applications", ofApplication], node: ["nodes", ofNode] };
+const SECTIONS = {
+    queue: ["queues", ofQueue],
+    job: ["applications", ofJob],
+    application: ["applications", ofApplication],
+    node: ["nodes", ofNode],
+};
 
 /** True if something of this kind can be shown. */
 export const isKind = (kind) => Object.hasOwn(SECTIONS, kind) || kind === "user" || kind === "event";
@@ -23,14 +30,17 @@ function listed(items, tell) {
 
 const GONE = { facts: [["State", "It is not there, or no longer."]], lines: [] };
 
-/** `{title, facts, lines}` of an object of the partition that is shown; an event is named by its number. */
-export function factsOf({ partition, log, none }, kind, key) {
+/**
+ * `{title, facts, lines}` of an object of the partition that is shown; an event is named by its number. A job has `attempts` too.
+ */
+export function factsOf({ partition, log, none, attempts }, kind, key) {
     if (kind === "event") return ofEvent(log.events.findLast(({ sequence }) => String(sequence) === key), key);
     if (kind === "user") return { title: key, ...ofUser(usesOf(partition).filter(({ whose }) => whose === key), key, partition) };
     const [section, tell] = SECTIONS[kind];
     const found = partition[section].get(key);
     const told = found === undefined ? none(GONE) || { facts: [], lines: [] } : tell(found, key, partition);
-    return { title: `${kind} ${key}`, ...told };
+    const rows = kind === "job" ? attempts.of(partition.name, key).slice(0, LINES_MAX).map(attemptRow) : [];
+    return { title: `${kind} ${key}`, attempts: rows, ...told };
 }
 
 /** What a user or group uses in each queue, and its applications. */
@@ -85,6 +95,13 @@ function waits(group) {
     const named = group.allocationKeys.slice(0, KEYS_MAX);
     const keys = named.join(", ") + (group.count > named.length ? ` and ${group.count - named.length} more` : "");
     return `${group.count} x ${amounts(group.resource)} wait (${keys}): ${group.reason}${next}`;
+}
+
+/** @param {ApplicationStatus} application */
+function ofJob(application) {
+    const [, ...facts] = ofApplication(application).facts;
+    const own = [["Name", application.job?.name], ["State", jobState(application)], ["Tasks", progressOf(application)]];
+    return { facts: [...own, ...facts], lines: listed(application.pending ?? [], waits) };
 }
 
 /** @param {ApplicationStatus} application */

@@ -30,8 +30,9 @@ export class Feed {
     /**
      * Tells everything to a receiver.
      * @param {{
-     *     onSnapshot(message: Snapshot, parts: SnapshotPart[], tookMs: number): void, onEvents(events: EventRecord[]): void, onLive(): void,
-     *     onMissing(from: number, to: number): void, onRestart(reason: string): void, onJournal(status: JournalStatus): void,
+     *     onSnapshot(message: Snapshot, parts: SnapshotPart[], tookMs: number): void, onEvents(events: EventRecord[]): void,
+     *     onLive(): void, onMissing(from: number, to: number): void, onRestart(reason: string): void,
+     *     onJournal(status: JournalStatus): void,
      * }} receiver
      */
     constructor(receiver) {

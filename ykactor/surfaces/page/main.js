@@ -3,6 +3,7 @@
 import { Address } from "./address.js";
 import { count, inOrder } from "./amounts.js";
 import { Applications } from "./applications.js";
+import { Attempts } from "./attempts.js";
 import { Configuration } from "./configuration.js";
 import { Details } from "./details.js";
 import { byId, element, setAttribute, setText } from "./dom.js";
@@ -10,6 +11,7 @@ import { EventList } from "./eventlist.js";
 import { EventLog } from "./eventlog.js";
 import { Feed } from "./feed.js";
 import { onNextFrame } from "./frame.js";
+import { Jobs } from "./jobs.js";
 import { Nodes } from "./nodes.js";
 import { Overview } from "./overview.js";
 import { Preemptions } from "./preemptions.js";
@@ -51,12 +53,14 @@ const app = {
     /** What a list shows that is empty; nothing before the first snapshot. */
     none: (text) => (app.snapshots === 0 ? "" : text),
     notice,
+    attempts: new Attempts(),
 };
 const [status, details] = [new Status(), new Details(app)];
 const views = {
     overview: new Overview(app),
     queues: new QueueTree(app),
     waiting: new Waiting(app),
+    jobs: new Jobs(app),
     applications: new Applications(app),
     nodes: new Nodes(app),
     users: new Users(app),

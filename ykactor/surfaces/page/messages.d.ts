@@ -81,6 +81,7 @@ export interface ApplicationStatus {
     usedSeconds?: Record<string, number | string>;
     lostSeconds?: Record<string, number | string>;
     records?: RecordStatus[];
+    job?: JobStatus;
     effectivePriority?: number;
     heldWith?: string;
 }
@@ -125,6 +126,18 @@ export interface RecordStatus {
     startTime?: number;
     finishedTime?: number;
     peakMemory?: number;
+    eligibleTime?: number;
+    cpuTime?: number;
+    reason?: string;
+    queueName?: string;
+}
+
+export interface JobStatus {
+    name: string;
+    tasks: number;
+    completed: number;
+    failed: number;
+    cancelled: number;
 }
 
 export interface NodeStatus {
@@ -486,6 +499,8 @@ export interface EndHold {
 export interface Wait {
     type: "Wait";
     seconds: number;
+    task: [string, string] | null;
+    nodeID: string;
 }
 
 export interface ErrorResponse {

@@ -5,7 +5,8 @@
 // may be those of methods.
 
 import { change } from "./changes.js";
-/** @import { ApplicationStatus, EventRecord, NodeStatus, PartitionStatus, QueueStatus, Snapshot, SnapshotPart } from "./messages" */
+/** @import { ApplicationStatus, EventRecord, NodeStatus, PartitionStatus } from "./messages" */
+/** @import { QueueStatus, Snapshot, SnapshotPart } from "./messages" */
 
 /** What comes and goes. */
 const SECTIONS = ["queues", "applications", "nodes"];

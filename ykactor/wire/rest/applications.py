@@ -221,8 +221,11 @@ class TaskRecord(Payload, frozen=True, kw_only=True):
     Attributes:
         exit_code: null if there is none.
         signal: the name of the one that has ended it.
-        start_time, finished_time: Unix nanoseconds; 0 if they are not known.
-        peak_memory: bytes; null if nothing has measured it.
+        reason: why it has ended like that, for people.
+        queue_name: the queue in which it has ended.
+        eligible_time, start_time, finished_time: Unix nanoseconds, of which the first one is when it began to wait for a place; 0
+            if they are not known.
+        cpu_time: nanoseconds; like ``peak_memory``, which is bytes, null if nothing has measured it.
     """
 
     allocation_key: str
@@ -231,8 +234,12 @@ class TaskRecord(Payload, frozen=True, kw_only=True):
     state: str
     exit_code: int | None
     signal: str = ""
+    reason: str = ""
+    queue_name: str = ""
+    eligible_time: int = 0
     start_time: int = 0
     finished_time: int = 0
+    cpu_time: int | None
     peak_memory: int | None
 
 
@@ -286,5 +293,6 @@ def record(user: str, ended: RecordStatus) -> TaskRecord:
         ended,
         user=user,
         exit_code=None if ended.exit_code is UNSET else ended.exit_code,
+        cpu_time=None if ended.cpu_time is UNSET else ended.cpu_time,
         peak_memory=None if ended.peak_memory is UNSET else ended.peak_memory,
     )

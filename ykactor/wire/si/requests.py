@@ -18,7 +18,7 @@ from msgspec import structs
 from ykactor.core.messages.asks import PREDICATE_CLASS_MAX, Ask
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, Fact, NodeRejected
 from ykactor.core.messages.kinds import NodeAction, RejectionCode, TerminationType
-from ykactor.core.messages.states import SIGNAL_MAX, Outcome, TaskOutcome, TaskRecord
+from ykactor.core.messages.states import SIGNAL_MAX, JobReport, Outcome, TaskOutcome, TaskRecord
 from ykactor.core.messages.submissions import (
     PARTITION_ATTRIBUTE,
     TYPES_MAX,
@@ -30,6 +30,7 @@ from ykactor.core.messages.submissions import (
     Rejected,
     ReleaseAllocations,
     RemoveApplication,
+    ReportJob,
     Submission,
     UpdateNode,
 )
@@ -188,6 +189,7 @@ def _parts(request: PartitionRequest) -> list[tuple[str, Sequence[Any], Callable
         case si.ApplicationRequest():
             return [
                 ("new", request.new, _application),
+                ("jobs", request.jobs, _job),
                 ("records", request.records, _record),
                 ("remove", request.remove, _removal),
             ]
@@ -234,6 +236,14 @@ def _application(wire: si.AddApplicationRequest) -> _Routed:
     )
 
 
+def _job(wire: si.JobReport) -> _Routed:
+    require(wire.application_id, "applicationID")
+    if (ended := wire.completed + wire.failed + wire.cancelled) > wire.tasks:
+        raise ProtocolError("OUT_OF_RANGE", f"found {ended} that have ended, expected at most {wire.tasks}", "tasks")
+    job = JobReport(wire.name, wire.tasks, wire.completed, wire.failed, wire.cancelled)
+    return partition_named(wire.partition_name), ReportJob(ApplicationID(wire.application_id), job)
+
+
 def _record(wire: si.TaskRecord) -> _Routed:
     require(wire.application_id, "applicationID")
     require(wire.allocation_key, "allocationKey")
@@ -247,6 +257,9 @@ def _record(wire: si.TaskRecord) -> _Routed:
         started_ns=wire.start_time,
         finished_ns=wire.finished_time,
         peak_memory=wire.peak_memory,
+        eligible_ns=wire.eligible_time,
+        cpu_ns=wire.cpu_time,
+        message=wire.message,
     )
     return partition_named(wire.partition_name), RecordTask(ApplicationID(wire.application_id), record)
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from ykactor.core.accounting.past import Past
 from ykactor.core.inspection.application_status import (
-    RECORD_TIMES,
     TIMES,
     end_of,
     ended_details,
@@ -148,7 +147,12 @@ def records(look: Look, application_id: ApplicationID) -> Steps[list[rest.TaskRe
     if found is None:
         return None
     user, past = found
-    return [rest.record(user, look.times(record, RECORD_TIMES)) for record in record_statuses(past)]
+    return [*ended_tasks(look, user, past)]
+
+
+def ended_tasks(look: Look, user: str, past: Past) -> Iterator[rest.TaskRecord]:
+    """The records of an application of a user, the oldest first."""
+    return (rest.record(user, look.record(record)) for record in record_statuses(past))
 
 
 def _past_of(look: Look, application_id: ApplicationID) -> Steps[tuple[str, Past] | None]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, structs
 
-from ykactor.access.view import View, details_in_view, in_whole_ms
-from ykactor.core.inspection.application_status import ApplicationDetails
+from ykactor.access.view import STATE_CAUSES, View, details_in_view, in_whole_ms, record_in_view
+from ykactor.core.inspection.application_status import TIMES, ApplicationDetails, ApplicationStatus, RecordStatus
 from ykactor.core.inspection.shown import ShownT
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
@@ -45,6 +45,15 @@ class Look(Struct, frozen=True, gc=False):
     def times(self, shown: ShownT, fields: Iterable[str]) -> ShownT:
         """An object with its times; for a limited reader in whole milliseconds (SE-84)."""
         return shown if self.view is None else in_whole_ms(shown, fields)
+
+    def record(self, record: RecordStatus) -> RecordStatus:
+        """The record of a task of an application that is shown, as far as it is shown itself."""
+        return record if self.view is None else record_in_view(record, self.view.shows_queue)
+
+    def end(self, status: ApplicationStatus) -> ApplicationStatus:
+        """An application that has ended; a limited reader gets no reason in the words of others (SE-84)."""
+        is_hidden = self.view is not None and status.reason not in STATE_CAUSES
+        return structs.replace(self.times(status, TIMES), reason=UNSET if is_hidden else status.reason)
 
     def details(self, details: ApplicationDetails) -> ApplicationDetails:
         """The details of an application, as far as they are shown."""

@@ -48,7 +48,7 @@ class RemoveApplicationRequest(RequestPart, frozen=True):
 class TaskRecord(RequestPart, frozen=True):
     """The end of a task (an addition to the SI): ``state`` is a ``TaskOutcome``.
 
-    ``start_time`` and ``finished_time`` are Unix nanoseconds, ``peak_memory`` is bytes.
+    Times are Unix nanoseconds, ``cpu_time`` is nanoseconds too, ``peak_memory`` is bytes.
     """
 
     application_id: str
@@ -60,6 +60,21 @@ class TaskRecord(RequestPart, frozen=True):
     start_time: NotNegative = 0
     finished_time: NotNegative = 0
     peak_memory: NotNegative | None = None
+    eligible_time: NotNegative = 0
+    cpu_time: NotNegative | None = None
+    message: str = ""
+
+
+class JobReport(RequestPart, frozen=True, kw_only=True):
+    """The job that an application is (an addition to the SI): how many tasks it has, and how many have ended in which way."""
+
+    application_id: str
+    partition_name: str = ""
+    name: str = ""
+    tasks: NotNegative
+    completed: NotNegative = 0
+    failed: NotNegative = 0
+    cancelled: NotNegative = 0
 
 
 class PreemptionPolicy(RequestPart, frozen=True):
@@ -160,9 +175,10 @@ class NodeRequest(_Request, frozen=True, kw_only=True):
 
 
 class ApplicationRequest(_Request, frozen=True, kw_only=True):
-    """Carried out in this order: ``new``, ``records`` (an addition to the SI), ``remove``."""
+    """Carried out in this order: ``new``, ``jobs`` and ``records`` (additions to the SI), ``remove``."""
 
     new: Sequence[AddApplicationRequest] = []
+    jobs: Sequence[JobReport] = []
     records: Sequence[TaskRecord] = []
     remove: Sequence[RemoveApplicationRequest] = []
 
