@@ -244,8 +244,10 @@ async def test_the_commands(world: tuple[RunningDaemon, dict[str, str]]) -> None
     assert output == "job-2\n"
     assert await run_command("wait", "job-2", environment=environment) == ("", "")
     assert (await run_command("logs", "-f", "job-2.4", environment=environment))[0] == "4\n"
-    assert (await run_command("logs", "job-2", environment=environment))[0] == "3: 3\n4: 4\n5: 5\n"
-    assert (await run_command("logs", "-f", "--tail", "1", "job-2", environment=environment))[0] == "3: 3\n4: 4\n5: 5\n"
+    assert (await run_command("logs", "job-2", environment=environment))[0] == "job-2.3: 3\njob-2.4: 4\njob-2.5: 5\n"
+    assert (await run_command("logs", "-f", "--tail", "1", "job-2", environment=environment))[
+        0
+    ] == "job-2.3: 3\njob-2.4: 4\njob-2.5: 5\n"
     listed = msgspec.json.decode((await run_command("jobs", "-o", "json", environment=environment))[0])
     assert [(job["id"], job["states"]) for job in listed] == [("job-1", {"Failed": 1}), ("job-2", {"Completed": 3})]
     table, _ = await run_command("jobs", "job-1", environment=environment)

@@ -173,7 +173,7 @@ def test_what_is_in_no_file_is_not_printed(tmp_path: Path, capfdbinary: pytest.C
     for index, target in enumerate(("/dev/null", str(tmp_path / "fifo"), str(tmp_path / "gone"))):
         (tmp_path / f"{index}.0").mkdir()
         (tmp_path / f"{index}.0" / "out").symlink_to(target)
-        Output(tmp_path, Task("job-1", index)).copy()
+        Output(tmp_path, index).copy()
     with pytest.raises(OSError, match="No such device"):
         os.open(tmp_path / "fifo", os.O_WRONLY | os.O_NONBLOCK)
     errors = capfdbinary.readouterr().err.decode().splitlines()
@@ -182,3 +182,17 @@ def test_what_is_in_no_file_is_not_printed(tmp_path: Path, capfdbinary: pytest.C
         f"{said} {tmp_path}/fifo, expected a regular file",
         f"{said} {tmp_path}/gone (No such file or directory), expected a regular file",
     ]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_output_of_others_is_not_read(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """An operator of a shared machine sees jobs of others, and not what they write."""
+    with directory_for_all() as directory:
+        (directory / "0.0").mkdir(mode=0o700)
+        (directory / "0.0" / "out").touch()
+        os.seteuid(DAEMON)
+        try:
+            Output(directory, 0).finish()
+        finally:
+            os.seteuid(0)
+    assert b"cannot be read: out: Permission denied, expected a file of user 1" in capfdbinary.readouterr().err

@@ -107,7 +107,7 @@ def test_all_that_a_shell_writes_is_read(tmp_path: Path) -> None:
         (attempt / "exit").write_bytes(b"%d\n" % code)
         assert processes.ended(TASK) == Ended(code)
     (attempt / "exit").write_bytes(b"125 no \x1b[2Jfile\xff\n")
-    assert processes.ended(TASK) == Ended(125, "no \ufffd[2Jfile\ufffd")
+    assert processes.ended(TASK) == Ended(125, "no \\x1b[2Jfile\ufffd")
 
 
 @pytest.mark.parametrize("kind", ["fifo", "directory", "zeros", "link to nothing", "link to a number", "of another user"])
@@ -128,7 +128,7 @@ def test_output_that_was_replaced_is_not_read(tmp_path: Path, kind: str, capfdbi
     (tmp_path / "0.0").mkdir()
     KINDS[kind](tmp_path / "0.0" / "out")
     (tmp_path / "0.0" / "err").write_bytes(b"oops\n")
-    output = Output(tmp_path, Task("job-1", 0))
+    output = Output(tmp_path, 0)
     for _ in range(2):
         output.copy()
     written = capfdbinary.readouterr()

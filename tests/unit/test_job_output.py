@@ -2,7 +2,6 @@
 
 import pytest
 
-from ykactor.local.model import Task
 from ykactor.surfaces.cli.jobs import output as printed
 from ykactor.surfaces.cli.jobs.output import Output
 
@@ -18,8 +17,8 @@ def write(directory, attempt, output, errors=b""):
 
 def test_lines_of_several_tasks_have_a_mark(tmp_path, capfdbinary, monkeypatch):
     """Each line has one, also across chunks and if it is not ended; a line that grows is no second one until it is over."""
-    monkeypatch.setattr(printed, "_CHUNK", 3)
-    output = Output(tmp_path, Task("job-1", 3), {"out": "3: ", "err": "3: "})
+    monkeypatch.setattr(printed, "_CHUNK", 8)
+    output = Output(tmp_path, 3, {"out": "3: ", "err": "3: "})
     output.copy()
     write(tmp_path, 0, b"one\n\nlonger\nha", b"bad")
     output.copy()
@@ -33,7 +32,9 @@ def test_a_line_says_where_an_attempt_begins(tmp_path, capfdbinary):
     """Also if one between them was never started, and so has written nothing."""
     write(tmp_path, 0, b"a\n")
     write(tmp_path, 2, b"c\n")
-    Output(tmp_path, Task("job-1", 3, attempt=2)).copy()
+    output = Output(tmp_path, 3)
+    output.attempt = 2
+    output.copy()
     assert capfdbinary.readouterr() == (b"a\nc\n", b"-- attempt 2 --\n")
 
 
@@ -54,7 +55,8 @@ def test_the_tail_of_an_attempt(tmp_path, capfdbinary, monkeypatch, content, cou
     monkeypatch.setattr(printed, "_CHUNK", 2)
     write(tmp_path, 0, b"before\n")
     write(tmp_path, 1, content)
-    output = Output(tmp_path, Task("job-1", 3, attempt=1), tail=count)
+    output = Output(tmp_path, 3, tail=count)
+    output.attempt = 1
     output.copy()
     assert capfdbinary.readouterr() == (tail, b"")
     write(tmp_path, 1, b"y\nz\n")
@@ -73,7 +75,7 @@ def test_a_file_of_several_attempts_is_printed_once(tmp_path, capfdbinary):
     named = tmp_path / "named"
     named.write_bytes(b"one\ntwo\n")
     link(tmp_path, 3, 0, named)
-    output = Output(tmp_path, Task("job-1", 3))
+    output = Output(tmp_path, 3)
     output.copy()
     link(tmp_path, 3, 1, named)
     output.copy()
@@ -91,12 +93,12 @@ def test_a_file_of_several_tasks_is_printed_once(tmp_path, capfdbinary):
     for index in (3, 4):
         link(tmp_path, index, 0, named)
         (tmp_path / f"{index}.0" / "err").write_bytes(b"own\n")
-        Output(tmp_path, Task("job-1", index), {"out": "", "err": f"{index}: "}, places=places).copy()
+        Output(tmp_path, index, {"out": "", "err": f"{index}: "}, places=places).copy()
     assert capfdbinary.readouterr() == (b"of both\n", b"3: own\n4: own\n")
 
 
 def test_what_has_a_file_may_be_left_out(tmp_path, capfdbinary):
     """``run`` prints only what the job has not sent elsewhere."""
     write(tmp_path, 0, b"named\n", b"printed\n")
-    Output(tmp_path, Task("job-1", 3), {"err": ""}).copy()
+    Output(tmp_path, 3, {"err": ""}).copy()
     assert capfdbinary.readouterr() == (b"", b"printed\n")

@@ -20,6 +20,7 @@ from typing import BinaryIO, NamedTuple
 import trio
 from msgspec import structs
 
+from ykactor.core.values.printable import printable
 from ykactor.core.values.quantities import quantity_text
 from ykactor.local import launcher
 from ykactor.local.isolation import Isolation
@@ -28,7 +29,7 @@ from ykactor.local.model import Ended, Job, Task
 from ykactor.local.programs import words
 from ykactor.local.removal import Removal
 from ykactor.local.streams import Streams, absolute, expanded, is_shared
-from ykactor.local.untrusted import Unreadable, is_there, open_regular, printable, read_small
+from ykactor.local.untrusted import Unreadable, is_there, open_regular, read_small
 
 # A signal to the group is the command's business: the shell stays, and says how the command has ended. ``command -p`` and
 # ``exec`` find programs only, whatever the environment makes of their names.

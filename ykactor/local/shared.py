@@ -19,13 +19,13 @@ from pathlib import Path
 import trio
 from msgspec import structs
 
+from ykactor.core.values.printable import printable
 from ykactor.local import launcher
 from ykactor.local.model import Ended, Job, Task
 from ykactor.local.processes import NotStarted, environment, files
 from ykactor.local.programs import launch
 from ykactor.local.removal import Removal
 from ykactor.local.shared_groups import SharedCgroups
-from ykactor.local.untrusted import printable
 
 _BEGUN = re.compile(r"([1-9]\d{0,6}) (\d+)\n")
 _EXIT = re.compile(r"(\d{1,3})(?: (.*))?\n")

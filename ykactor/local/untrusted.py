@@ -44,7 +44,10 @@ def open_linked(path: Path) -> int | None:
     Raises:
         FileNotFoundError: there is none. Unreadable: it is something else, or cannot be opened.
     """
-    status = path.lstat()
+    try:
+        status = path.lstat()
+    except PermissionError as error:
+        raise Unreadable(f"{path.name}: {error.strerror}, expected a file of user {os.geteuid()}") from None
     if not stat.S_ISLNK(status.st_mode):
         return open_regular(path)
     if status.st_uid != os.geteuid():
@@ -89,8 +92,3 @@ def is_there(path: Path) -> bool:
     except OSError:
         return True
     return True
-
-
-def printable(text: str) -> str:
-    """A text without characters that a terminal would act on."""
-    return "".join(character if character.isprintable() else "\ufffd" for character in text)

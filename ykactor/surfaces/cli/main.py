@@ -17,7 +17,7 @@ GROUPS = {
     "Running jobs": {
         "run": "jobs.run",
         "jobs": "jobs.jobs",
-        "logs": "jobs.output:logs",
+        "logs": "jobs.logs:command",
         "wait": "jobs.run:wait",
         "requeue": "jobs.requeue",
         "local": "jobs.local",

@@ -82,6 +82,24 @@ def naming(name: str) -> Iterator[None]:
 
 
 @contextmanager
+def changing_line() -> Iterator[Callable[[str], None]]:
+    """A line on standard error, which is a terminal: each text takes the place of the last one, and in the end it is gone."""
+    width = 0
+
+    def show(text: str) -> None:
+        nonlocal width
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns or 80  # some say that they have none
+        text = printable(text)[: columns - 1]
+        click.echo("\r" + text.ljust(width), err=True, nl=False)
+        width = len(text)
+
+    try:
+        yield show
+    finally:
+        click.echo("\r" + " " * width + "\r", err=True, nl=False)
+
+
+@contextmanager
 def progress_of(name: str) -> Iterator[Callable[[float], None]]:
     """A bar on standard error, if that is a terminal; it is told what part of the work is done, 0 to 1."""
     if not sys.stderr.isatty():

@@ -11,9 +11,10 @@ from pathlib import Path
 import click
 
 from ykactor.local import control
-from ykactor.local.model import Job, Task
+from ykactor.local.model import Job
 from ykactor.surfaces.cli import loop
 from ykactor.surfaces.cli.completing import names_of
+from ykactor.surfaces.cli.jobs import progress
 from ykactor.surfaces.cli.jobs.asking import answer, directory_option, endings, exit_code, shown
 from ykactor.surfaces.cli.jobs.output import NAMES, Output, copy_until
 from ykactor.surfaces.cli.jobs.wanted import Wanted, job_options
@@ -21,6 +22,10 @@ from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 
 _STANDARD_INPUT = 0
+
+follow_option = click.option(
+    "--follow", "follows", is_flag=True, help="Print what all tasks write, also into files, while they run; see ykactor logs."
+)
 
 
 @click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
@@ -33,6 +38,7 @@ _STANDARD_INPUT = 0
     default=True,
     help="Wait for the end, print what a single task writes, end with its exit code; or only print the job.  [default: wait]",
 )
+@follow_option
 @click.option(
     "--dry-run",
     "is_tried",
@@ -42,12 +48,20 @@ _STANDARD_INPUT = 0
 @click.option("--json", "is_json", is_flag=True, help="Print what --dry-run says as one JSON document.")
 @daemon_options
 def command(
-    words: tuple[str, ...], directory: Path, wanted: Wanted, waits: bool, is_tried: bool, is_json: bool, daemon: Destination
+    words: tuple[str, ...],
+    directory: Path,
+    wanted: Wanted,
+    waits: bool,
+    follows: bool,
+    is_tried: bool,
+    is_json: bool,
+    daemon: Destination,
 ) -> None:
     """Run COMMAND on this machine as soon as its queue has room: in this directory and environment, if no others are given.
 
     Write -- before a COMMAND with options. A task is started once, and once more for each of --retries. It reads the file of
-    --input, and not the standard input of this command. Ctrl-C leaves the job as it is: ykactor cancel JOB ends it.
+    --input, and not the standard input of this command. Ctrl-C leaves the job as it is: ykactor cancel JOB ends it. On a terminal
+    a line says meanwhile how many of several tasks are done, run, have failed and wait.
 
     With --dry-run a row says for each task where it would begin to run and when, or why it would wait, whom it would preempt; for
     a gang it says so of its placeholders. Nothing else arrives meanwhile, and tasks end only where it is known how long they run
@@ -55,13 +69,15 @@ def command(
     """
     if is_json and not is_tried:
         raise click.UsageError("found --json without --dry-run, expected both")
+    if follows and not waits:
+        raise click.UsageError("found --follow with --detach, expected one of them: ykactor logs -f JOB follows it later")
     job = wanted.job(words)
     if is_tried:
         _try(directory, job, daemon, is_json=is_json)
         return
     if not wanted.input and _has_input(_STANDARD_INPUT):
         say("standard input is not read: --input PATH gives the job a file", err=True)
-    code = loop.run(_run, directory, job, waits)
+    code = loop.run(_run, directory, job, waits, follows)
     if code:
         raise SystemExit(code)
 
@@ -89,7 +105,7 @@ def _has_input(descriptor: int) -> bool:
     return any(waiting)
 
 
-async def _run(directory: Path, job: Job, waits: bool) -> int:
+async def _run(directory: Path, job: Job, waits: bool, follows: bool) -> int:
     submitted = await answer(directory, control.Submit(job))
     assert isinstance(submitted, control.Submitted)
     if submitted.notice:
@@ -99,12 +115,12 @@ async def _run(directory: Path, job: Job, waits: bool) -> int:
         return 0
     say(submitted.job, err=True)
     try:
-        if job.count == 1:
+        if job.count == 1 and not follows:
             printed = {name: "" for name, is_named in zip(NAMES, job.streams.are_named, strict=True) if not is_named}
-            output = Output(Path(submitted.directory), Task(submitted.job, job.first), printed)
+            output = Output(Path(submitted.directory), job.first, printed)
             ended = await copy_until(output, lambda: shown(directory, submitted.job, waits=True))
         else:
-            ended = await shown(directory, submitted.job, waits=True)
+            ended = await progress.ended(directory, submitted.job, follows=follows)
     except* KeyboardInterrupt:
         say(f"{submitted.job} goes on; ykactor cancel {submitted.job} ends it", err=True)
         raise
@@ -116,20 +132,22 @@ async def _run(directory: Path, job: Job, waits: bool) -> int:
 @click.command()
 @click.argument("jobs", metavar="JOB[.INDEX]...", nargs=-1, required=True, shell_complete=names_of("job"))
 @directory_option
-def wait(jobs: tuple[str, ...], directory: Path) -> None:
+@follow_option
+def wait(jobs: tuple[str, ...], directory: Path, follows: bool) -> None:
     """Wait until all of the JOBs, or tasks of jobs, have ended.
 
-    Ends with the largest exit code of the tasks, 143 for one that has none.
+    Ends with the largest exit code of the tasks, 143 for one that has none. On a terminal a line says meanwhile how many of the
+    tasks of a JOB are done, run, have failed and wait.
     """
-    code = loop.run(_wait, directory, jobs)
+    code = loop.run(_wait, directory, jobs, follows)
     if code:
         raise SystemExit(code)
 
 
-async def _wait(directory: Path, jobs: tuple[str, ...]) -> int:
+async def _wait(directory: Path, jobs: tuple[str, ...], follows: bool) -> int:
     codes = []
     for job in jobs:
-        ended = await shown(directory, job, waits=True)
+        ended = await progress.ended(directory, job, follows=follows)
         for line in endings(ended):
             say(line, err=True)
         codes.append(exit_code(ended))
