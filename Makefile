@@ -15,7 +15,7 @@ COMPILED := .pytest_cache/.compiled
 # The tests start hundreds of processes; without bytecode on the disk each of them compiles everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run lock test tests browser test-compiled test-lowest test-python test-nightly crash crash-standby test-kube jobs abuse soak lint style types bench bench-check bench-ranges bench-plots clean
+.PHONY: run lock test tests browser test-compiled test-lowest test-python test-nightly crash crash-standby test-kube jobs abuse soak lint style types bench bench-check bench-ranges bench-plots release clean
 
 # In words that also an old Python understands.
 PYTHON_VERSION = import sys; found = sys.version_info[:2]; \
@@ -146,6 +146,11 @@ bench-plots: $(VENV)/.ready
 soak: $(VENV)/.ready
 	@echo "Thirty simulated days of churn: about ten minutes."
 	$(BIN)/python -m bench.soak
+
+# VERSION=1.2.3 is what is released; the files are in dist/, and nothing is committed.
+release: $(VENV)/.ready
+	@test -n "$(VERSION)" || { echo "Say which version: make release VERSION=1.2.3" >&2; exit 2; }
+	$(BIN)/python .hatch/release.py $(VERSION)
 
 clean:
 	rm -rf $(VENV) .venv-compiled .venv-lowest .venv-python .mypy_cache .ruff_cache .pytest_cache .hypothesis

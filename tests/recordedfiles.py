@@ -63,6 +63,6 @@ def facts_of(directory: Path, from_ns: int = 0) -> list[tuple[PartitionName, Fac
 
 
 def placements(facts: list[tuple[PartitionName, Fact]]) -> list[Placement]:
-    """What was placed, in order."""
+    """The placements, in order."""
     placed = [(name, fact) for name, fact in facts if isinstance(fact, Allocated)]
     return sorted((fact.at_ns, name, fact.ask.application_id, fact.ask.allocation_key, fact.node_id) for name, fact in placed)

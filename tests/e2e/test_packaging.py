@@ -2,9 +2,11 @@
 
 import importlib
 import importlib.util
+import json
 import os
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from email import message_from_bytes
@@ -16,7 +18,7 @@ from msgspec import Struct
 
 import ykactor
 from ykactor.core.planner import planner
-from ykactor.surfaces.cli import samples
+from ykactor.surfaces.cli import samples, serve
 from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.cli.samples import DIRECTORIES, command
 from ykactor.surfaces.http.page import DIRECTORY
@@ -102,6 +104,19 @@ def test_bytecode_is_no_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 # ---- the distribution
 
 
+def test_the_image_runs_the_daemon() -> None:
+    """The arguments of the image are those of a command, and the requirements that it installs exist."""
+    lines = (ROOT / "Containerfile").read_text().splitlines()
+    (entry,) = [line.removeprefix("ENTRYPOINT ") for line in lines if line.startswith("ENTRYPOINT ")]
+    (arguments,) = [line.removeprefix("CMD ") for line in lines if line.startswith("CMD ")]
+    assert json.loads(entry) == ["ykactor"]
+    name, *options = json.loads(arguments)
+    assert name == "serve"
+    serve.command.make_context(name, options)
+    (requirements,) = [word.removeprefix("/source/") for line in lines for word in line.split() if word.startswith("/source/")]
+    assert (ROOT / requirements).exists()
+
+
 def test_every_directory_of_samples_is_in_the_wheel() -> None:
     """The build maps each to ``ykactor/samples``, where the command looks for it."""
     assert BUILD["targets"]["wheel"]["force-include"] == {name: f"ykactor/samples/{name}" for name in DIRECTORIES}
@@ -131,6 +146,17 @@ def test_what_is_compiled_inherits_only_from_what_is_compiled(module: str) -> No
     """A compiled class cannot be derived from one of the package that Python has made: its module cannot be imported."""
     bases = {base.__module__ for each in classes_of(module) for base in each.__mro__ if base.__module__.startswith("ykactor.")}
     assert bases <= set(COMPILED)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("hatchling") is None, reason="needs hatchling")
+def test_a_source_distribution_has_what_builds_it(tmp_path: Path) -> None:
+    """All files that the build names are in it, so that pip can install it."""
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", tmp_path], cwd=ROOT, check=True)
+    (sdist,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    hook = BUILD["targets"]["wheel"]["hooks"]["custom"]["path"]
+    assert {hook, ".hatch/release.py", "pyproject.toml", "README.md", "ykactor/__main__.py", *SAMPLES} <= names
 
 
 @pytest.mark.skipif(importlib.util.find_spec("hatchling") is None, reason="needs hatchling")

@@ -58,7 +58,7 @@ def test_a_share_takes_the_fullest_device() -> None:
 
 
 def test_a_node_that_gets_smaller_loses_its_last_devices() -> None:
-    """What is placed on the others stays there."""
+    """Allocations on the other devices stay there."""
     smaller, gone = NodeCapacityChanged(0, NODE, gpus(1)), NodeRemoved(0, NODE)
     found = devices_of(added(gpus(2)), placed("a", gpus(2)), smaller, released("a", gpus(2)), placed("b", gpus(1)), gone)
     assert found == {"gpu": DeviceUse(2, 0)}

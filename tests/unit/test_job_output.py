@@ -1,4 +1,4 @@
-"""What ``ykactor logs`` prints of the files of a task."""
+"""``ykactor logs`` prints the output files of tasks."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from ykactor.surfaces.cli.jobs.output import Output
 
 
 def write(directory, attempt, output, errors=b""):
-    """What attempts of task 3 have written."""
+    """Write the two output files of an attempt of task 3."""
     path = directory / f"3.{attempt}"
     path.mkdir(exist_ok=True)
     for name, content in (("out", output), ("err", errors)):
@@ -51,7 +51,7 @@ def test_a_line_says_where_an_attempt_begins(tmp_path, capfdbinary):
     ],
 )
 def test_the_tail_of_an_attempt(tmp_path, capfdbinary, monkeypatch, content, count, tail):
-    """It is that of the last attempt that has begun; what is written later is printed as a whole."""
+    """The tail is that of the last attempt that has begun; output that comes later is printed as a whole."""
     monkeypatch.setattr(printed, "_CHUNK", 2)
     write(tmp_path, 0, b"before\n")
     write(tmp_path, 1, content)

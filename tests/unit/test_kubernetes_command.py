@@ -59,7 +59,7 @@ def test_check_prefers_what_is_behind_its_name(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "Daemon", "-a", "a" * 254])
 def test_a_lease_has_the_name_of_an_object(capsys: pytest.CaptureFixture[str], name: str) -> None:
-    """It is a part of a path."""
+    """The name is refused where it could not be a part of a path."""
     code, errors = run(capsys, "lease", "--", name)
     assert (code, f"found {name!r}, expected at most 253 of" in errors) == (2, True)
 

@@ -1,4 +1,4 @@
-"""What the local resource manager takes from a client, lets it see, and counts; plain functions."""
+"""The local resource manager checks requests of clients, hides what is not theirs, and counts; plain functions."""
 
 import os
 import socket

@@ -110,7 +110,7 @@ def test_ended_jobs_with_too_many_tasks_are_outdated(store, tmp_path, monkeypatc
 
 @pytest.mark.parametrize("bound", ["KEPT_MAX", "KEPT_ROWS"])
 def test_who_has_most_ended_jobs_loses_them_first(store, tmp_path, monkeypatch, bound):
-    """Those of other users are kept, although they have ended before."""
+    """The jobs of other users are kept, although they have ended before."""
     monkeypatch.setattr(records_module, bound, 3)
     names = [f"job-{number}" for number in range(1, 6)]
     jobs = [job_of("true", id=name, token=name, login=Login(2 if name == "job-1" else 1)) for name in names]
@@ -242,7 +242,7 @@ INSERT INTO task VALUES('job-1', 1, CAST('{"job":"job-1","index":1,"state":"Runn
 
 
 def test_the_file_of_an_older_version_is_read(tmp_path):
-    """What runs goes on, and what has ended has its record; opening it twice changes nothing more."""
+    """Running tasks go on, and ended ones have their record; opening the file twice changes nothing more."""
     with closing(sqlite3.connect(tmp_path / "jobs.sqlite")) as old:
         old.executescript(OLD)
     for _ in range(2):

@@ -182,7 +182,7 @@ def test_a_job_waits_for_one_task_and_for_all_that_it_names(world):
 
 
 def test_what_retries_has_not_ended(world):
-    """Who waits for it to fail waits for the last attempt."""
+    """A job that waits for it to fail waits for the last attempt."""
     world.submit(retries=1)
     world.submit(after=[After("job-1", condition=FAILED)])
     assert asked(world.run("job-1.0", 3)) == ["job-1.0.r1"]
@@ -287,7 +287,7 @@ def test_the_end_that_a_restart_finds_is_that_of_the_job(world):
 
 
 def test_a_running_task_that_is_requeued_runs_again(world):
-    """It is ended first, even if it has retries left, and even if it ends by itself meanwhile; cancelling it is the last word."""
+    """The task is ended first, with retries left, and also if it ends by itself meanwhile; cancelling it is the last word."""
     job, _ = world.submit(retries=1)
     for attempt, by_itself in ((0, False), (1, True)):
         key = f"job-1.0.r{attempt}".removesuffix(".r0")

@@ -57,7 +57,7 @@ def test_gpu_share(tmp_path: Path, num_gpu: int, gpu_milli: int, expected: dict[
 
 
 def test_a_task_selects_the_models_that_it_accepts(tmp_path: Path) -> None:
-    """Of two nodes only one has a model that it names."""
+    """Only one of the two nodes has a model that the task names."""
     convert(tmp_path, "t,1000,512,1,460,G2|P100,LS,Running,5,9,5", "u,1000,512,0,0,P100,LS,Running,5,9,5")
     scenario = openb_scenario(read_nodes(tmp_path / "nodes.csv"), read_tasks(tmp_path / "tasks.csv"))
     placed = {fact.ask.allocation_key: fact.node_id for fact in simulate(scenario).facts if isinstance(fact, Allocated)}

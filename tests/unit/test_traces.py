@@ -173,7 +173,7 @@ def test_gangs_that_block_each_other_go_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", seeds(5))
 def test_every_job_is_converted_or_counted(seed: int, tmp_path: Path) -> None:
-    """What is converted runs for as many processor seconds as it did."""
+    """A converted job runs for as many processor seconds as it did."""
     rng = random.Random(seed)
     jobs = [
         Job(str(number), rng.randrange(-2, 100), rng.randrange(-1, 50), rng.randrange(-1, 30), queue=rng.choice(["", "q1"]))

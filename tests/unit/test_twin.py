@@ -40,7 +40,7 @@ def test_the_outcome_of_a_fork() -> None:
 
 
 def test_a_fork_that_fails_is_an_error(capfd: pytest.CaptureFixture[str]) -> None:
-    """What went wrong there is told on standard error."""
+    """The error of the fork is printed on standard error."""
     with pytest.raises(RuntimeError, match="a try has failed"):
         Forks(twin(), time.monotonic, 60)._in_fork(lambda: Outcome(str(1 // 0)))
     assert "ZeroDivisionError" in capfd.readouterr().err

@@ -29,7 +29,7 @@ def waited(found: CodeHistory, from_ns: int, until_ns: int) -> Waited:
 
 
 def test_each_code_lasts_until_the_next_one() -> None:
-    """What was before the first change counts as well."""
+    """The time before the first change counts as well."""
     found = history((10, QUOTA), (30, NODES))
     assert waited(found, 5, 33) == {NEXT: 5, QUOTA: 20, NODES: 3}
     assert waited(found, 12, 13) == {QUOTA: 1}
@@ -86,7 +86,7 @@ def seconds(sums: Waited | None) -> dict[str, float]:
 
 
 def of(world: World, key: str) -> dict[str, float]:
-    """What an ask waited for until its wait ended."""
+    """The seconds of each code for which an ask has waited, when its wait ended."""
     ends = [fact for fact in world.facts if isinstance(fact, Allocated | AskRemoved) and fact.ask.allocation_key == key]
     return seconds(ends[0].waited)
 
