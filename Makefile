@@ -84,7 +84,7 @@ crash: $(VENV)/.ready
 	PYTHONPATH=tests $(BIN)/python tests/crash 200 $(or $(SEED),0)
 
 crash-standby: $(VENV)/.ready
-	@echo "Kills a daemon with a standby, or the standby, or both, 200 times, and lets the standby take over: about ten minutes on two cores."
+	@echo "Kills a daemon with a standby, or the standby, or both, 200 times, and a replica, and lets the standby take over: about ten minutes on two cores."
 	PYTHONPATH=tests $(BIN)/python tests/crash 200 $(or $(SEED),0) pairs
 
 # JOBS=10000 KILLS=200 for more. As root also those of the accounts daemon and bin under local --system, with quotas and GPUs.

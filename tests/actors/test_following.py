@@ -16,6 +16,8 @@ from ykactor.actors.clock import Clock
 from ykactor.actors.commands import read_partition
 from ykactor.actors.gateway import Point
 from ykactor.actors.pauses import drive
+from ykactor.actors.selection import Batch, EventFilter, Format
+from ykactor.actors.subscription import Reached, Subscription
 from ykactor.client.login import Login
 from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import Audited
@@ -197,6 +199,19 @@ async def test_the_daemon_begins_again(w: World) -> None:
     await w.handle(daemon.base(), audited(4))
     assert (w.numbers, w.replica.unavailable(DEFAULT)) == ([1, 2, 3, 4], "")
     assert str(w.replica.terms.present) == "2-bb"
+
+
+async def test_followers_are_told_of_another_term(w: World) -> None:
+    """EV-55: before its first event, however soon this follows: nobody could resume with its number and the term before."""
+    daemon = Daemon()
+    await w.handle(daemon.hello(), past(1, 3), *daemon.shown())
+    encode = Format(lambda events: [b"%d" % event.sequence for event in events], b" ".join)
+    follower = Subscription(w.replica.feed, encode, EventFilter(), 0)
+    found = [await follower.next(), await follower.next()]
+    await w.handle(daemon.hello(FIRST, SECOND), past(4, 2))
+    found += [await follower.next(), await follower.next()]
+    told = [each.packed if isinstance(each, Batch) else each for each in found]
+    assert told == [b"1 2 3", Reached(3), Reached(3), b"4 5"]
 
 
 async def test_copies_go_on_after_a_lost_connection(w: World) -> None:

@@ -31,7 +31,7 @@ EXPECTED = (
 EXPECTED_OF_PAIRS = (
     *(f"killed: {moment}" for moment in (*PAIR_PHASES, *POINTS) if moment != "fault"),
     *("took over", "goes on as the daemon", "in memory", "both killed", "killed while it takes over", "standby begins anew"),
-    *("allocations", "sent again", "answered late"),
+    *("allocations", "sent again", "answered late", "replica killed", "told by a replica"),
 )
 
 

@@ -38,6 +38,7 @@ class Trail:
                 self._term = messages.term
                 async for message in messages:
                     self._take(message)
+                    self._term = messages.term
 
     async def _find_out(self, url: str, before: list[bytes]) -> None:
         """A follower that has seen what is not there gets the state, with the reason (EV-55)."""
@@ -79,6 +80,32 @@ class Trail:
         """Check that the events seen are the first ones of the journal."""
         assert len(self.seen) <= len(events), f"event {len(self.seen)} was seen, the newest one kept is {len(events)}"
         assert self.seen == events[: len(self.seen)]
+
+
+class ReplicaTrail(Trail):
+    """A follower of a replica, which need not have what came before it was started: this is told as ``Lagged``."""
+
+    def _take(self, message: Any) -> None:
+        match message:
+            case si.Lagged(to=to):
+                self.seen += [_UNTOLD] * (to - len(self.seen))
+            case si.EventRecord(sequence=sequence) if sequence <= len(self.seen) and self.seen[sequence - 1] is _UNTOLD:
+                self.seen[sequence - 1] = msgspec.json.encode(message)
+            case _:
+                super()._take(message)
+
+    @property
+    def told(self) -> int:
+        """The number of events that it has been told."""
+        return sum(event is not _UNTOLD for event in self.seen)
+
+    def check(self, events: list[bytes]) -> None:
+        """Check that the journal has each event that was seen."""
+        super().check([_UNTOLD if seen is _UNTOLD else event for seen, event in zip(self.seen, events, strict=False)])
+
+
+#: In the place of an event that a replica did not have.
+_UNTOLD = b"untold"
 
 
 async def look(url: str, found: list[tuple[int, Placed]]) -> None:

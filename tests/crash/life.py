@@ -82,6 +82,8 @@ class World:
         self._durability = durability
         self._manager = Manager(self._rng)
         self._trails = [Trail("json"), Trail("msgpack")]
+        #: What followers have seen, of the daemon and of others.
+        self._seen = list(self._trails)
         self._snapshots: list[tuple[int, Placed]] = []
         self._copies: list[Path] = []
         self._copied = copied
@@ -218,7 +220,11 @@ class World:
                 nursery.start_soon(trail.follow, url, self._rng)
             await nursery.start(partial(self._manager.serve, url, plays=False))
             await self._manager.all_answered()
+            await self._all_told()
             daemon.signal(signal.SIGTERM)
+
+    async def _all_told(self) -> None:
+        """Wait until others than the daemon have told what it has told."""
 
     # ---- what is left behind
 
@@ -236,7 +242,7 @@ class World:
         assert not problems, problems
         kept.check(self._manager.ledger)
         self._configurations.check(kept.recovered, self._manager.ledger)
-        for trail in self._trails:
+        for trail in self._seen:
             trail.check(kept.events)
         for sequence, placed in self._snapshots:
             assert_same(placed, placed_by(kept.events[:sequence]), f"in the snapshot at event {sequence}")

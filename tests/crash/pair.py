@@ -1,4 +1,7 @@
-"""A world with two directories: in one is the daemon, in the other its standby, which takes over again and again (DU-23)."""
+"""A world with two directories: in one is the daemon, in the other its standby, which takes over again and again (DU-23).
+
+A replica runs beside, which is killed too.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import trio
+from beside import Replica
 from faulty import POWER
 from kept import Kept
 from life import HANDED_OVER, PHASES, RESTORED, World
@@ -48,6 +52,8 @@ class PairWorld(World):
         self._other = directory / "other"
         self._options = ()
         self._standby: DaemonProcess | None = None
+        self._replica = Replica(directory, f"{_url(self._directory)},{_url(self._other)}", seed + 2)
+        self._seen.append(self._replica.trail)
         #: The process that has taken over, which is the daemon of the next life.
         self._next: DaemonProcess | None = None
         self._log = directory / "commands.log"
@@ -76,6 +82,7 @@ class PairWorld(World):
     async def _life(self, play: Callable[[DaemonProcess], Awaitable[None]], fault: Fault | None = None) -> int:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._keep_standby)
+            nursery.start_soon(self._replica.run)
             code = await super()._life(play, fault)
             nursery.cancel_scope.cancel()
         return code
@@ -117,6 +124,9 @@ class PairWorld(World):
                 self._standby = None
 
     # ---- what happens in a life
+
+    async def _all_told(self) -> None:
+        await self._replica.has_told(len(self._trails[0].seen))
 
     async def _bring_about(self, daemon: DaemonProcess, url: str, phase: str) -> None:
         self._may_differ = False  # clients were let in, so the standby has everything
@@ -212,13 +222,15 @@ class PairWorld(World):
         kept = Kept.read(self._directory)
         assert kept is not None
         kept.check(None)
-        for trail in self._trails:
+        for trail in self._seen:
             trail.check(kept.events)
 
     async def finish(self) -> None:
         """A last life, after which both journals are whole and the same."""
         await super().finish()
         await self._kill_standby()
+        await self._replica.end()
+        self.counts += {"replica killed": self._replica.kills, "told by a replica": self._replica.trail.told}
         assert _newest(self._other) == _newest(self._directory)
         assert not [problem for problem in verify(self._other) if not problem.startswith("transaction")]
 

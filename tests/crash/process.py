@@ -1,4 +1,4 @@
-"""One daemon process, from its start to its end, whatever ends it."""
+"""One daemon process, or a replica, from its start to its end, whatever ends it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Fault(NamedTuple):
 
 
 class DaemonProcess:
-    """A daemon and its log."""
+    """A daemon, or a replica, and its log."""
 
     def __init__(self, process: Forked) -> None:
         self._process = process
@@ -37,11 +37,11 @@ class DaemonProcess:
         self._rest = self.output = b""
 
     @classmethod
-    async def start(cls, *arguments: str | Path, fault: Fault | None = None) -> DaemonProcess:
-        """Start ``ykactor serve``."""
+    async def start(cls, *arguments: str | Path, command: str = "serve", fault: Fault | None = None) -> DaemonProcess:
+        """Start ``ykactor serve``, or another command."""
         where = [] if fault is None else [fault.point, str(fault.number), str(fault.mark)]
         program = "" if fault is None else FAULTY
-        return cls(await Forked.start([*where, "serve", *map(str, arguments)], os.environ, program=program))
+        return cls(await Forked.start([*where, command, *map(str, arguments)], os.environ, program=program))
 
     async def read_log(self) -> None:
         """Take in its log until it ends; after a cancellation another call goes on."""

@@ -91,6 +91,8 @@ class Events:
     def __init__(self) -> None:
         self.found: dict[int, si.EventRecord] = {}
         self.others: list[object] = []
+        #: Of the newest event.
+        self.term = ""
         self._grown = trio.Event()
 
     async def _take(self, follower: Follower) -> None:
@@ -99,6 +101,7 @@ class Events:
                 self.found[message.sequence] = message
             else:
                 self.others.append(message)
+            self.term = follower.term
             self._grown.set()
             self._grown = trio.Event()
 
@@ -211,6 +214,7 @@ async def test_a_daemon_that_is_killed(tmp_path: Path) -> None:
                     found = await here.up_to(last)
                     async with Events.of(again) as there:
                         assert await there.up_to(last) == found
+                    assert here.term == there.term  # with which they resume
                     assert [*here.found] == [*range(1, last + 1)]
                     assert (await ask(replica, "/readyz")).status == 200
                     assert len(replica.logged("partition_copied")) == 1  # the copy went on

@@ -159,6 +159,7 @@ class FeedActor:
 
     Attributes:
         stalling: the journal of which followers are told whether it can be written (``wake_subscribers``).
+        term: of the events to come, where it may change, as at a replica: subscribers are told before them (EV-55).
         still: held while a snapshot is taken. Who publishes what has numbers holds it too, because that cannot be held back.
     """
 
@@ -179,6 +180,7 @@ class FeedActor:
         self._partitions = partitions
         self.journal = journal
         self.stalling: Stalling | None = journal
+        self.term = ""
         #: Gets each publication, behind the journal if there is one.
         self.turns: TurnStream | None = None
         #: Makes JSON of the facts of the publication in progress; None if nobody needs that.

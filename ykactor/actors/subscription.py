@@ -73,6 +73,8 @@ class Subscription:
         #: The last number that the subscriber was notified of.
         self._announced = after
         self._notices = Notices(feed.stalling)
+        #: The term of the last event that the subscriber knows.
+        self._term = feed.term
         self._spoke_at = trio.current_time()
         self._writer: Writer | None = None
         #: Whether the subscriber has not read what was written. Nothing more is written before ``_retry_at``, and no bookmark.
@@ -111,7 +113,7 @@ class Subscription:
 
     def next_nowait(self) -> Message | None:
         """The next message to the subscriber; None if there is none at present."""
-        message = self._handed()
+        message = self._handed() or self._term_bookmark()
         while message is None and self._cursor < self._ring.durable:
             message = self._take(self._ring.durable, trio.current_time())
         return message or self._take_bookmark()
@@ -129,7 +131,7 @@ class Subscription:
         if self._is_blocked:
             self._is_blocked, self._retry_s = False, RETRY_S
             self._waiting.deadline = min(self._waiting.deadline, self._bookmark_at())
-        notice = self._notices.next()
+        notice = self._notices.next() or self._term_bookmark()
         if notice is not None:
             self._hand(notice)
             return inf
@@ -190,6 +192,13 @@ class Subscription:
             self._announced = part.last_wanted
             self._spoke_at = now
         return part.batch
+
+    def _term_bookmark(self) -> Reached | None:
+        """A bookmark before the first event of another term: the subscriber resumes by number and term."""
+        if self._feed.term == self._term:
+            return None
+        self._term = self._feed.term
+        return Reached(self._cursor)
 
     def _take_bookmark(self) -> Reached | None:
         if trio.current_time() < self._bookmark_at():

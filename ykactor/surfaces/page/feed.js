@@ -154,18 +154,15 @@ export class Feed {
     }
 
     /**
-     * The subscription by number is confirmed with its own number.
+     * The subscription by number is confirmed with its own number; later it is told how far it is, and of another term.
      * @param {Bookmark} bookmark
      */
     #onBookmark({ sequence, term }) {
-        if (this.#isReplacing && sequence === this.last) {
-            this.#isReplacing = false;
-            this.term = term;
-            this.receiver.onLive();
-        } else if (!this.#isReplacing && this.last !== null) {
-            this.last = Math.max(this.last, sequence);
-            this.receiver.onLive();
-        }
+        if (this.last === null || (this.#isReplacing && sequence !== this.last)) return;
+        this.#isReplacing = false;
+        this.last = Math.max(this.last, sequence);
+        this.term = term;
+        this.receiver.onLive();
     }
 
     /** @param {Lagged} message */

@@ -122,7 +122,7 @@ class Replica:
         if terms.present != self.terms.present:
             self._are_of_term, self._told = False, {}
         self.terms, self.started_ns, self.lost = terms, hello.started_ns, None
-        self._turns_before = hello.turns_before
+        self._turns_before, self.feed.term = hello.turns_before, str(terms.present)
 
     def go_on(self) -> None:
         """The copies that there are now are of the present term."""

@@ -235,6 +235,8 @@ class FeedSession:
             begin = await self._begin(request)
         if self._beginning.cancelled_caught:
             return None
+        # It begins with the term that is told now, so another one that begins while this is sent is told too.
+        subscription = Subscription(self._feed, self._format, wanted, begin.sequence, self._view)
         self._caller.check(request)  # a snapshot may take long
         # Sent first: it confirms the subscription and has the number from which to resume.
         begin = structs.replace(begin, missing_queues=missing)
@@ -242,7 +244,7 @@ class FeedSession:
             await self.peer.send(begin)
         else:
             await self._send_in_parts(await self._send_entries(begin) if request.in_parts else begin)
-        return Subscription(self._feed, self._format, wanted, begin.sequence, self._view)
+        return subscription
 
     def _known_queues(self) -> dict[str, None]:
         """The paths of all queues of the partitions that the follower may see."""
