@@ -61,7 +61,8 @@ class Forked:
         socket.send_fds(_server(), [request], [stdin, *outputs, told])
         for descriptor in ours:
             os.close(descriptor)
-        await trio.lowlevel.wait_readable(report)
+        with trio.CancelScope(shield=True):  # cancelled here, it would run on without anybody who knows of it
+            await trio.lowlevel.wait_readable(report)
         process.pid = process._read()
         return process
 
