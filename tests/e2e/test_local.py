@@ -4,6 +4,7 @@
 import os
 import signal
 import socket
+import termios
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
@@ -286,6 +287,40 @@ async def test_a_job_has_the_files_that_were_chosen(world: tuple[RunningDaemon, 
     assert errors == ("job-2\njob-2 Failed: the command cannot be started: --output /none/x: No such file or directory\n")
     _, errors = await run_command("run", "--output", "%z", "--", "true", environment=environment, expect=exit_codes.USAGE)
     assert "found '%z', expected after each % one of %j or %A (the job), %a (index)" in errors
+
+
+async def test_a_job_on_the_terminal_of_run(world: tuple[RunningDaemon, dict[str, str]]) -> None:
+    """``run --pty`` shows what the job writes, gives it what is typed, and its size; it ends with it, and so do both."""
+    _, environment = world
+    here, end = os.openpty()
+    termios.tcsetwinsize(end, (33, 99))
+    text = b""
+
+    async def type_after(expected: bytes, typed: bytes) -> None:
+        nonlocal text
+        while expected not in text:
+            await trio.lowlevel.wait_readable(here)
+            text += os.read(here, 2**16)
+        os.write(here, typed)
+
+    command = ("run", "--pty", "--", "sh", "-c", "stty size; read x; echo got $x; trap 'exit 7' INT; echo up; sleep 100")
+    async with running_command(*command, environment=environment, stdin=end, terminal=end) as process:
+        await type_after(b"33 99", b"this\r")
+        await type_after(b"up\r\n", b"\x03")
+        assert await process.wait() == 7
+    async with running_command(*command, environment=environment, stdin=end, terminal=end) as process:
+        text = b""
+        await type_after(b"33 99", b"")
+        process.send_signal(signal.SIGTERM)
+        await process.wait()
+    await type_after(b"job-2 Cancelled: cancelled by", b"")
+    assert termios.tcgetattr(end)[3] & termios.ECHO, "it is as it was"
+    os.close(here)
+    os.close(end)
+    nobody = await run_command("run", "--pty", "--", "true", environment=environment, expect=1)
+    assert "found no terminal as standard input and output" in nobody[1]
+    both = await run_command("run", "--pty", "--array", "1-2", "--", "true", environment=environment, expect=exit_codes.USAGE)
+    assert "found --pty with several tasks" in both[1]
 
 
 async def test_ctrl_c_leaves_the_job(world: tuple[RunningDaemon, dict[str, str]]) -> None:

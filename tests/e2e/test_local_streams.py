@@ -3,6 +3,7 @@
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,81 @@ async def test_a_fifo_that_somebody_reads(world: World) -> None:
     assert await world.ended(world.job("echo a", streams=Streams(output=b"fifo"))) == Ended(0)
     assert os.read(reader, 100) == b"a\n"
     os.close(reader)
+
+
+class Terminal:
+    """A terminal of the user of a job: the end that a command shows, and the path of the other one."""
+
+    def __init__(self, uid: int) -> None:
+        self.here, self.end = os.openpty()
+        self.path = os.ttyname(self.end)
+        os.set_blocking(self.here, False)
+        os.chown(self.path, uid, -1)
+
+    async def read_until(self, text: bytes) -> bytes:
+        """All that is written until the text comes."""
+        found = b""
+        with trio.fail_after(LIMIT_S):
+            while text not in found:
+                await trio.lowlevel.wait_readable(self.here)
+                with suppress(BlockingIOError):
+                    found += os.read(self.here, 2**16)
+        return found
+
+
+@pytest.fixture
+def terminal(world: World) -> Iterator[Terminal]:
+    made = Terminal(world.here.stat().st_uid)
+    yield made
+    for descriptor in (made.here, made.end):
+        with suppress(OSError):  # a test may have closed it
+            os.close(descriptor)
+
+
+_WAITING = "echo up; while :; do sleep 0.1; done"
+
+
+async def test_a_job_with_a_terminal(world: World, terminal: Terminal) -> None:
+    """The terminal is that of its session: Ctrl-C is for its command, and nobody else can have it meanwhile."""
+    job = world.job(f"trap 'read line; echo got $line; exit 7' INT; {_WAITING}", terminal=terminal.path.encode())
+    async with trio.open_nursery() as nursery:
+        ended: list[Ended] = []
+
+        async def run() -> None:
+            ended.append(await world.ended(job))
+
+        nursery.start_soon(run)
+        await terminal.read_until(b"up")
+        gone = Ended(125, "the command cannot be started: its terminal is gone")
+        assert await world.ended(job, Task("job-1", 0, attempt=1)) == gone
+        os.write(terminal.here, b"\x03")
+        await terminal.read_until(b"^C")
+        os.write(terminal.here, b"this\n")
+        await terminal.read_until(b"got this")
+    assert ended == [Ended(7)]
+
+
+async def test_a_job_ends_with_its_terminal(world: World, terminal: Terminal) -> None:
+    """The command that shows it was killed; afterwards there is none to begin with."""
+    job = world.job(_WAITING, terminal=terminal.path.encode())
+    async with trio.open_nursery() as nursery:
+
+        async def close() -> None:
+            await terminal.read_until(b"up")
+            os.close(terminal.end)
+            os.close(terminal.here)
+
+        nursery.start_soon(close)
+        assert (await world.ended(job)).exit_code is None
+    assert "its terminal is gone" in (await world.ended(job, Task("job-1", 0, attempt=1))).reason
+
+
+async def test_a_terminal_of_somebody_else_is_out_of_reach(world: World, terminal: Terminal) -> None:
+    """The kernel says whose it is."""
+    if world.here.stat().st_uid == 0:
+        pytest.skip("root reaches all")
+    os.chown(terminal.path, 0, -1)
+    assert (await world.ended(world.job("true", terminal=terminal.path.encode()))).exit_code == 125
 
 
 def test_what_is_in_no_file_is_not_printed(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

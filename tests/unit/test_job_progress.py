@@ -4,6 +4,7 @@ import io
 import os
 from pathlib import Path
 
+import click
 import msgspec
 import pytest
 import trio
@@ -169,6 +170,13 @@ async def test_what_had_ended_before_is_printed_too(writing, capsys, autojump_cl
         writing.end(index)
     await progress.ended(HERE, "job-1", follows=True)
     assert capsys.readouterr().out == "job-1.3: 3\njob-1.4: 4\n"
+
+
+async def test_output_is_for_its_user_alone(writing):
+    """An operator of a shared machine sees the job of somebody else, and one sentence."""
+    job = control.ShownJob(row({}, 2, user="somebody else"), [], "/", "", is_shared=True)
+    with pytest.raises(click.ClickException, match="found a job of somebody else: what job-1 has written is for this user alone"):
+        await following.follow(HERE, job, "job-1")
 
 
 async def test_a_file_of_all_tasks_has_no_marks(writing, tmp_path, capsys, autojump_clock):

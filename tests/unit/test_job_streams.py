@@ -70,3 +70,20 @@ def test_what_is_no_path(text):
     if text:
         with pytest.raises(SubmitRefused, match="found the file"):
             checked(job_of("true", streams=Streams(error=text.encode())))
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ({"terminal": b"/dev/tty1"}, "found the terminal b'/dev/tty1'"),
+        ({"terminal": b"/dev/pts/../sda"}, "found the terminal"),
+        ({"last": 1}, "several tasks, retries or files"),
+        ({"retries": 1}, "several tasks, retries or files"),
+        ({"streams": Streams(input=b"x")}, "several tasks, retries or files"),
+    ],
+)
+def test_what_does_not_go_with_a_terminal(fields, found):
+    """Only one task at a time has it, and nothing but terminals is opened as one."""
+    checked(job_of("true", terminal=b"/dev/pts/3"))
+    with pytest.raises(SubmitRefused, match=found):
+        checked(job_of("true", **{"terminal": b"/dev/pts/3"} | fields))

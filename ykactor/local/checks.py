@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ykactor.local.jobs import SubmitRefused
 from ykactor.local.login import LIMITS, Login
 from ykactor.local.model import Job
-from ykactor.local.streams import wrong_pattern
+from ykactor.local.streams import Streams, wrong_pattern
 
 #: Bytes of the arguments, as many as the kernel takes of one, and of the environment.
 ARGUMENTS_MAX = 2**17
@@ -26,6 +26,7 @@ _DIRECTORY_MAX = 4095
 #: Characters of a name and of a queue, and resource types of a task.
 _NAME_MAX, _QUEUE_MAX, _TYPES_MAX = 255, 1024, 100
 _TOKEN = re.compile(r"[ -~]{1,64}")
+_TERMINAL = re.compile(rb"/dev/pts/\d{1,9}")
 _TYPE = re.compile(r"[!-~]{1,255}")
 _INT32, _INT64 = 2**31, 2**63
 #: Ten years are longer than any task may be told to run.
@@ -51,6 +52,8 @@ def _wrong(job: Job) -> Iterator[str]:
     yield from wrong_environ(job.environ)
     yield from _wrong_numbers(job)
     yield from _wrong_tasks(job)
+    if job.terminal:
+        yield from _wrong_terminal(job)
     if job.login is not None:
         yield from _wrong_login(job.login)
 
@@ -119,6 +122,13 @@ def _wrong_tasks(job: Job) -> Iterator[str]:
         yield f"found {job.count} tasks, expected at most {most}"
     if job.is_gang and (job.first or job.retries or job.ranges):
         yield "found a gang with retries, or without a task 0, expected it without and with"
+
+
+def _wrong_terminal(job: Job) -> Iterator[str]:
+    if not _TERMINAL.fullmatch(job.terminal):
+        yield f"found the terminal {job.terminal[:100]!r}, expected one such as /dev/pts/3"
+    if job.count > 1 or job.retries or job.streams != Streams():
+        yield "found a terminal with several tasks, retries or files, expected it without"
 
 
 def _wrong_login(login: Login) -> Iterator[str]:

@@ -31,10 +31,20 @@ case $1 in */*) [ -e "$1" ] ;; *) command -v -- "$1" > /dev/null ;; esac ||
 { command printf 'ykactor: %s: command not found\\n' "$1" >&2; exit 127; }
 exec "$@"
 """
+# The shell takes the terminal that its next word names, unless this is empty: the first that a session without one opens is its
+# own. One that is gone, or is that of another session by now, is none. The shell ends with the other end of its terminal.
+TERMINAL = """\
+if [ -n "$1" ]; then
+( : <> "$1" ) 2> /dev/null && exec <> "$1" >&0 2>&0 && ( : < /dev/tty ) 2> /dev/null ||
+{ echo "125 the command cannot be started: its terminal is gone" TOLD; exit 125; }
+trap - HUP
+fi
+shift
+"""
 # A signal to the group is the command's business: the shell stays, and says how the command has ended.
 _SHELL = f"""\
 trap : TERM INT HUP QUIT ALRM PIPE USR1 USR2
-(exec 3>&-
+{TERMINAL.replace("TOLD", ">&3")}(exec 3>&-
 {EXECUTE})
 echo $? >&3
 kill -KILL 0
@@ -162,7 +172,7 @@ def _run(order: dict[str, Any], ending: int) -> None:
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
     usual = [os.open(os.devnull, os.O_RDONLY), *(os.open(attempt + name, flags, 0o600) for name in _NAMES)]
     os.chdir(_bytes(order["directory"]))
-    words = [b"sh", b"-c", _SHELL.encode(), b"sh", *map(_bytes, order["arguments"])]
+    words = [b"sh", b"-c", _SHELL.encode(), b"sh", *map(_bytes, [order["terminal"], *order["arguments"]])]
     environ = dict(entry.partition(b"=")[::2] for entry in map(_bytes, order["environ"]))
     _take([*_opened(attempt, order["files"], usual), ending])
     signal.alarm(0)

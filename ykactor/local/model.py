@@ -99,6 +99,7 @@ class Job(Struct, frozen=True):
         after: the ends of other jobs before which no task begins.
         login: as whom its tasks are started; None: as the user of the local resource manager.
         streams: the files for standard input, output and error.
+        terminal: the path of the one that is all of these, and that of its session; its other end is with who waits for the job.
     """
 
     id: str
@@ -126,6 +127,7 @@ class Job(Struct, frozen=True):
     after: list[After] = []
     login: Login | None = None
     streams: Streams = Streams()
+    terminal: bytes = b""
 
     @property
     def leaf(self) -> str:

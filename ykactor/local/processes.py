@@ -24,7 +24,7 @@ from ykactor.core.values.printable import printable
 from ykactor.core.values.quantities import quantity_text
 from ykactor.local import launcher
 from ykactor.local.isolation import Isolation
-from ykactor.local.launcher import EXECUTE
+from ykactor.local.launcher import EXECUTE, TERMINAL
 from ykactor.local.model import Ended, Job, Task
 from ykactor.local.programs import words
 from ykactor.local.removal import Removal
@@ -39,7 +39,7 @@ shift
 trap : TERM INT HUP QUIT ALRM PIPE USR1 USR2
 echo $$ > "$YKACTOR_ATTEMPT_DIR/pid.$$" &&
 command -p ln "$YKACTOR_ATTEMPT_DIR/pid.$$" "$YKACTOR_ATTEMPT_DIR/pid" || exit 125
-({EXECUTE})
+{TERMINAL.replace("TOLD", '> "$YKACTOR_ATTEMPT_DIR/exit"')}({EXECUTE})
 code=$?
 [ -e "$YKACTOR_ATTEMPT_DIR/exit" ] || echo $code > "$YKACTOR_ATTEMPT_DIR/exit"
 kill -KILL 0
@@ -94,7 +94,16 @@ class Processes:
             group = self._isolation.group(job, task)
             with _appended(attempt / "out") as output, _appended(attempt / "err") as errors:
                 self._children[attempt] = subprocess.Popen(
-                    [*self._isolation.prefix(job, task), "/bin/sh", "-c", _SHELL, "sh", group, *_command(job, task, attempt)],
+                    [
+                        *self._isolation.prefix(job, task),
+                        "/bin/sh",
+                        "-c",
+                        _SHELL,
+                        "sh",
+                        group,
+                        job.terminal,
+                        *_command(job, task, attempt),
+                    ],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=errors,

@@ -80,6 +80,7 @@ class SharedProcesses:
                 "attempt": _text(bytes(attempt)),
                 "files": [(_text(file.path), file.is_emptied) for file in files(job, task)],
                 "directory": _text(job.directory),
+                "terminal": _text(job.terminal),
                 "arguments": [_text(word) for word in job.arguments],
                 "environ": [_text(b"=".join(pair)) for pair in environment(job, task, attempt, {}).items()],
             }

@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
+import click
 import trio
 
 from ykactor.actors.clock import system_ns
 from ykactor.local import control
+from ykactor.local.machine import this_user
 from ykactor.local.model import State, Task
 from ykactor.local.records import LIMIT_MAX
 from ykactor.local.streams import is_shared
@@ -30,9 +32,13 @@ class Followed:
     Args:
         job: as it is shown; if it has several tasks, each line has the name of its task.
         tail: as of ``Output``.
+
+    Raises:  ClickException: it is a job of another user.
     """
 
     def __init__(self, job: control.ShownJob, tail: int | None) -> None:
+        if job.is_shared and job.job.user != this_user():
+            raise click.ClickException(f"found a job of {job.job.user}: what {job.job.id} has written is for this user alone")
         self._job = job
         self._tail = tail
         self._places: Places = {}

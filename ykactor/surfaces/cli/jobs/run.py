@@ -9,15 +9,19 @@ import termios
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from ykactor.local import control
 from ykactor.local.model import Job
+from ykactor.local.streams import Streams
 from ykactor.surfaces.cli import loop
 from ykactor.surfaces.cli.completing import names_of
 from ykactor.surfaces.cli.jobs import progress
 from ykactor.surfaces.cli.jobs.asking import answer, directory_option, endings, exit_code, shown
+from ykactor.surfaces.cli.jobs.interactive import attended
 from ykactor.surfaces.cli.jobs.output import NAMES, Output, copy_until
 from ykactor.surfaces.cli.jobs.wanted import Wanted, job_options
+from ykactor.surfaces.cli.options import grouped
 from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 
@@ -28,17 +32,48 @@ follow_option = click.option(
 )
 
 
+class _Manner(Struct, frozen=True):
+    """The part of this command in a job that it has submitted.
+
+    Attributes:
+        waits: whether it waits for the end; ``follows``: and prints what all tasks write.
+        is_interactive: whether the job has a terminal, which is shown on the one of this command.
+    """
+
+    waits: bool
+    follows: bool
+    is_interactive: bool
+
+    def check(self, job: Job) -> None:
+        """Refuse what does not go together. Raises:  UsageError."""
+        if self.follows and not self.waits:
+            raise click.UsageError("found --follow with --detach, expected one of them: ykactor logs -f JOB follows it later")
+        others = job.count > 1 or job.retries or job.streams != Streams() or self.follows or not self.waits
+        if self.is_interactive and others:
+            raise click.UsageError("found --pty with several tasks, retries, files, --follow or --detach, expected it without")
+
+
+_manner_options = grouped(
+    "manner",
+    _Manner,
+    click.option(
+        "--wait/--detach",
+        "waits",
+        default=True,
+        help="Wait for the end, print what a single task writes, end with its exit code; or only print the job.  [default: wait]",
+    ),
+    follow_option,
+    click.option(
+        "--pty", "is_interactive", is_flag=True, help="Give the job a terminal, and show it on this one; the job ends with it."
+    ),
+)
+
+
 @click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @directory_option
 @job_options
-@click.option(
-    "--wait/--detach",
-    "waits",
-    default=True,
-    help="Wait for the end, print what a single task writes, end with its exit code; or only print the job.  [default: wait]",
-)
-@follow_option
+@_manner_options
 @click.option(
     "--dry-run",
     "is_tried",
@@ -51,8 +86,7 @@ def command(
     words: tuple[str, ...],
     directory: Path,
     wanted: Wanted,
-    waits: bool,
-    follows: bool,
+    manner: _Manner,
     is_tried: bool,
     is_json: bool,
     daemon: Destination,
@@ -69,15 +103,14 @@ def command(
     """
     if is_json and not is_tried:
         raise click.UsageError("found --json without --dry-run, expected both")
-    if follows and not waits:
-        raise click.UsageError("found --follow with --detach, expected one of them: ykactor logs -f JOB follows it later")
     job = wanted.job(words)
+    manner.check(job)
     if is_tried:
         _try(directory, job, daemon, is_json=is_json)
         return
-    if not wanted.input and _has_input(_STANDARD_INPUT):
+    if not (wanted.input or manner.is_interactive) and _has_input(_STANDARD_INPUT):
         say("standard input is not read: --input PATH gives the job a file", err=True)
-    code = loop.run(_run, directory, job, waits, follows)
+    code = loop.run(_run, directory, job, manner)
     if code:
         raise SystemExit(code)
 
@@ -105,25 +138,33 @@ def _has_input(descriptor: int) -> bool:
     return any(waiting)
 
 
-async def _run(directory: Path, job: Job, waits: bool, follows: bool) -> int:
+async def _run(directory: Path, job: Job, manner: _Manner) -> int:
+    """Submit a job, and do what is wanted then; the exit code."""
+    if manner.is_interactive:
+        return _said(await attended(directory, job))
     submitted = await answer(directory, control.Submit(job))
     assert isinstance(submitted, control.Submitted)
     if submitted.notice:
         say(f"{submitted.job}: {submitted.notice}", err=True)
-    if not waits:
+    if not manner.waits:
         say(submitted.job)
         return 0
     say(submitted.job, err=True)
     try:
-        if job.count == 1 and not follows:
+        if job.count == 1 and not manner.follows:
             printed = {name: "" for name, is_named in zip(NAMES, job.streams.are_named, strict=True) if not is_named}
             output = Output(Path(submitted.directory), job.first, printed)
             ended = await copy_until(output, lambda: shown(directory, submitted.job, waits=True))
         else:
-            ended = await progress.ended(directory, submitted.job, follows=follows)
+            ended = await progress.ended(directory, submitted.job, follows=manner.follows)
     except* KeyboardInterrupt:
         say(f"{submitted.job} goes on; ykactor cancel {submitted.job} ends it", err=True)
         raise
+    return _said(ended)
+
+
+def _said(ended: control.ShownJob) -> int:
+    """Say how a job has ended; its exit code."""
     for line in endings(ended):
         say(line, err=True)
     return exit_code(ended)
@@ -145,10 +186,4 @@ def wait(jobs: tuple[str, ...], directory: Path, follows: bool) -> None:
 
 
 async def _wait(directory: Path, jobs: tuple[str, ...], follows: bool) -> int:
-    codes = []
-    for job in jobs:
-        ended = await progress.ended(directory, job, follows=follows)
-        for line in endings(ended):
-            say(line, err=True)
-        codes.append(exit_code(ended))
-    return max(codes)
+    return max([_said(await progress.ended(directory, job, follows=follows)) for job in jobs])
