@@ -41,12 +41,12 @@ def test_a_held_job_is_no_ask_before_it_is_released(world):
     _, effects = world.submit(is_held=True)
     assert effects.requests == []
     assert changed(effects) == {"job-1.0": (State.WAITING, "is held: ykactor release lets it go on")}
-    world.jobs.hold("job-1", False)
+    world.jobs.release("job-1", is_operator=True)
     effects = world.take()
     assert (asked(effects), applications(effects), changed(effects)) == (["job-1.0"], ["job-1"], {"job-1.0": (State.PENDING, "")})
     assert [job.is_held for job in effects.jobs.values()] == [False]
     with pytest.raises(NotDone, match="job-1 is not held"):
-        world.jobs.hold("job-1", False)
+        world.jobs.release("job-1", is_operator=True)
 
 
 def test_times_of_tasks_that_are_held_again_and_again_are_not_kept(world):
@@ -54,8 +54,8 @@ def test_times_of_tasks_that_are_held_again_and_again_are_not_kept(world):
     later = 10**6 * S_NS
     world.submit(last=99, begin_ns=later)
     for _ in range(50):
-        world.jobs.hold("job-1", True)
-        world.jobs.hold("job-1", False)
+        world.jobs.hold("job-1")
+        world.jobs.release("job-1", is_operator=True)
     for number in range(2, 52):
         world.submit(last=99, begin_ns=later)
         world.jobs.cancel(f"job-{number}", None, "not wanted")
@@ -65,13 +65,66 @@ def test_times_of_tasks_that_are_held_again_and_again_are_not_kept(world):
 def test_a_hold_stops_what_has_no_place_yet(world):
     """A place among those of the array that becomes free is not given away meanwhile."""
     world.submit(first=1, last=3, at_most=1)
-    world.jobs.hold("job-1", True)
+    world.jobs.hold("job-1")
     assert {reason for _, reason in changed(world.take()).values()} == {"is held: ykactor release lets it go on"}
     effects = world.run("job-1.1")
     assert (asked(effects), applications(effects)) == ([], ["-job-1"])
-    world.jobs.hold("job-1", False)
+    world.jobs.release("job-1", is_operator=True)
     effects = world.take()
     assert (asked(effects), applications(effects)) == (["job-1.2"], ["job-1"])
+
+
+def told_hold(world, is_held, of="job-1"):
+    """The daemon tells that an operator holds the application, or no longer (OP-9); what follows."""
+    world.jobs.on_message(si.ApplicationResponse(held=[si.HeldApplication(of, is_held)]))
+    return world.take()
+
+
+def test_the_hold_of_an_operator_outlives_its_application(world):
+    """Its application is removed while all that is left waits for a retry, and comes again when the job is released."""
+    world.submit(retries=1, retry_delay_s=60)
+    ((_, task),) = world.allocate("job-1.0").starts
+    assert told_hold(world, True).jobs["job-1"].is_held_there
+    assert told_hold(world, True, of="job-9").requests == []
+    assert applications(world.end(task, 3)) == ["-job-1"]
+    world.now_ns = 60 * S_NS
+    world.jobs.on_time()
+    effects = world.take()
+    assert (effects.requests, changed(effects)["job-1.0"][1]) == ([], "attempt 1: exit code 3; is held by an operator")
+    with pytest.raises(NotDone, match="job-1 is held by an operator at the daemon, and only operators can release it"):
+        world.jobs.release("job-1", is_operator=False)
+    world.jobs.release("job-1", is_operator=True)
+    effects = world.take()
+    assert (applications(effects), asked(effects)) == (["job-1"], ["job-1.0.r1"])
+    assert not effects.jobs["job-1"].is_held_there
+
+
+def test_the_daemon_ends_the_hold_of_an_application_that_it_knows(world):
+    """It is asked for further tasks, which are held there, and nobody ends this here; the own hold of the job is another one."""
+    world.submit(last=1, at_most=1)
+    told_hold(world, True)
+    world.jobs.hold("job-1")
+    world.jobs.release("job-1", is_operator=True)
+    with pytest.raises(NotDone, match="held by an operator at the daemon"):
+        world.jobs.release("job-1", is_operator=True)
+    assert asked(world.run("job-1.0")) == ["job-1.1"]
+    assert not told_hold(world, False).jobs["job-1"].is_held_there
+
+
+@pytest.mark.parametrize("is_gang", [False, True])
+def test_a_daemon_that_has_forgotten_a_hold_is_asked_for_nothing_held(world, is_gang):
+    """After a new registration (SC-141) only what runs is reported; the rest waits here for its release."""
+    world.submit(last=1, is_gang=is_gang)
+    if not is_gang:
+        world.allocate("job-1.0")
+    told_hold(world, True)
+    world.jobs.report()
+    effects = world.take()
+    assert [key for key in asked(effects) if key != "job-1.0"] == []
+    assert applications(effects) == ([] if is_gang else ["job-1"])
+    assert changed(effects)["job-1.1"] == (State.WAITING, "is held by an operator")
+    world.jobs.release("job-1", is_operator=True)
+    assert asked(world.take()) == (["job-1.placeholder1", "job-1.placeholder2"] if is_gang else ["job-1.1"])
 
 
 def test_a_task_begins_at_its_time(world):
@@ -175,7 +228,7 @@ def test_a_job_waits_for_one_task_and_for_all_that_it_names(world):
     _, effects = world.submit(after=[After("job-1", 1, ANY), After("job-2")], is_held=True)
     reasons = "is held: ykactor release lets it go on; waits for job-1.1 to end; waits for job-2 to complete"
     assert changed(effects)["job-3.0"] == (State.WAITING, reasons)
-    world.jobs.hold("job-3", False)
+    world.jobs.release("job-3", is_operator=True)
     world.take()
     assert asked(world.run("job-1.1", 3)) == []
     assert asked(world.run("job-2.0")) == ["job-3.0"]
@@ -252,7 +305,7 @@ def test_a_dependency_that_is_met_counts_no_longer(world):
     assert kept == structs.replace(job, after=[After("job-1", is_by_element=True, is_met=True)])
     assert not world.jobs._book.dependencies.is_named("job-1")
     world.jobs.requeue(world.kept_jobs["job-1"], [Task("job-1", 0, State.COMPLETED)], [0], "again")
-    world.jobs.hold("job-2", False)
+    world.jobs.release("job-2", is_operator=True)
     assert asked(world.take()) == ["job-1.0.r1", "job-2.0", "job-2.1"]
     again = Jobs(world.machine, 9, "boot", lambda: 0)
     again.restore(kept, [Task("job-2", index, State.WAITING) for index in (0, 1)])
@@ -393,7 +446,11 @@ class History:
         self.world.jobs.on_time()
 
     def hold(self):
-        self.world.jobs.hold(self.chance.choice(list(self.jobs)), self.chance.random() < 0.5)
+        name = self.chance.choice(list(self.jobs))
+        if self.chance.random() < 0.5:
+            self.world.jobs.hold(name)
+        else:
+            self.world.jobs.release(name, is_operator=True)
 
     def cancel(self):
         self.world.jobs.cancel(self.chance.choice(list(self.jobs)), None, "cancelled")
@@ -423,7 +480,7 @@ class History:
         """Nothing waits for ever: released, placed and ended, all of it ends."""
         for name in self.jobs:
             with suppress(NotDone):
-                self.world.jobs.hold(name, False)
+                self.world.jobs.release(name, is_operator=True)
         for _ in range(200):
             self.time()
             self.look(self.world.take())

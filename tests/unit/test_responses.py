@@ -92,6 +92,18 @@ def test_moves_are_sent_in_their_order():
     assert (len(told[0].accepted), len(told[0].updated)) == (1, 1)
 
 
+def test_holds_are_sent_in_their_order():
+    """AP-134, OP-9: each hold of an application, and its end, also if an allocation comes between."""
+    holds = [facts.ApplicationHeld(S, "app-1", "root.a", "carol", is_held) for is_held in (True, False, True)]
+    told = responses([holds[0], ALLOCATED, *holds[1:]], "default")
+    assert [(entry.application_id, entry.held) for n in (0, 2) for entry in told[n].held] == [
+        ("app-1", True),
+        ("app-1", False),
+        ("app-1", True),
+    ]
+    assert len(told) == 3
+
+
 def test_released_entries():
     """AP-131: a release is sent with its type and message; one without a message confirms, and is not sent."""
     echo = "allocation remove as per RM request"
@@ -170,6 +182,7 @@ def test_the_order_of_each_application_is_kept(seed):
         allocated,
         lambda name: facts.AllocationRejected(S, "t1", name, "why"),
         lambda name: facts.ApplicationRejected(S, name, "why"),
+        lambda name: facts.ApplicationHeld(S, name, "root.a", "carol", is_held=True),
         lambda _: facts.NodeAdded(S, "n1", {}, True, {}),
     )
     told = [rng.choice(draws)(rng.choice(names)) for _ in range(rng.randint(0, 12))]

@@ -88,7 +88,7 @@ class Access:
 
         Raises:  SubmitRefused.
         """
-        known = structs.replace(job, id="", placed_in="", submitted_ns=0)
+        known = structs.replace(job, id="", placed_in="", submitted_ns=0, is_held_there=False)
         if self._system is None:
             return structs.replace(known, user=self._user, login=None)
         if principal.uid == ROOT:

@@ -25,6 +25,7 @@ def job_row(job: Job, states: Counts) -> JobRow:
         count=sum(states.values()),
         priority=job.priority,
         is_held=job.is_held,
+        is_held_there=job.is_held_there,
         begin_ns=job.begin_ns,
         after=[str(after) for after in job.after],
         input=_text(absolute(job.directory, job.streams.input)),

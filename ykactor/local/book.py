@@ -30,6 +30,7 @@ class Work(Struct):
         ended: how many tasks have ended in each state.
         unfinished: how many tasks have not ended; ``at_daemon``: how many of them the daemon knows.
         is_told: whether the daemon has the application of the job: it has while it knows a task.
+        has_hold: whether the daemon has the hold of an operator, which it forgets with the application.
         blocked: the tasks that wait for something; ``ready``: those that wait only for a place among ``Job.at_most``.
         placeholders: how many placeholders the gang has asked for, and ``held`` those that it has.
         placed: the keys of tasks that have their place and wait for the rest of the gang.
@@ -44,6 +45,7 @@ class Work(Struct):
     ended: Counter[State] = field(default_factory=Counter)
     at_daemon: int = 0
     is_told: bool = False
+    has_hold: bool = False
     blocked: dict[int, None] = field(default_factory=dict)
     ready: deque[int] = field(default_factory=deque)
     placeholders: int = 0
@@ -165,6 +167,16 @@ class Book:
         work.ready.clear()
         self._admit(work, [task for task in work.tasks.values() if task.state is State.WAITING])
 
+    def take_back(self, work: Work) -> None:
+        """Let tasks wait here that the daemon was asked for, and has forgotten."""
+        for task in work.tasks.values():
+            if task.state is State.PENDING:
+                task.state = State.WAITING
+                work.at_daemon -= 1
+                self.effects.change(task)
+        work.is_told = work.at_daemon > 0
+        self.reconsider(work)
+
     def _admit(self, work: Work, tasks: Iterable[Task]) -> None:
         """Ask the daemon for tasks that wait for nothing, as far as they have places."""
         now_ns = self.now_ns()
@@ -172,6 +184,8 @@ class Book:
             if task.state is not State.WAITING:  # a gang ends with the first of it
                 continue
             found = self.dependencies.obstacles(work.job, task, now_ns)
+            if work.job.is_held_there and not work.has_hold:
+                found.reasons.insert(0, "is held by an operator")
             if found.never:
                 self.end(task, State.CANCELLED, found.never)
             elif found.reasons:
@@ -351,7 +365,7 @@ class Book:
         if work.at_daemon or termination_type == PREEMPTED:
             self.effects.release(task.job, task.key, termination_type)
         if not work.at_daemon and work.unfinished:
-            work.is_told = False
+            work.is_told = work.has_hold = False
             self.effects.requests.append(requests.withdrawn(work.job))
 
     def _on_final(self, work: Work, task: Task) -> None:

@@ -108,6 +108,7 @@ class JobRow(Struct, frozen=True):
         indexes: of its first task and of the last one; ``count``: how many there are.
         after: the jobs for whose end it waits.
         is_gang: whether its tasks end together.
+        is_held_there: whether an operator holds its application at the daemon.
         input, output, error: absolute patterns of its files; "" for those that are usual.
     """
 
@@ -124,6 +125,7 @@ class JobRow(Struct, frozen=True):
     count: int
     priority: int
     is_held: bool
+    is_held_there: bool
     begin_ns: int
     after: list[str]
     input: str

@@ -23,16 +23,8 @@ _WHY_FAILED = {"Terminated": "cancelled by an operator", "PartitionRemoved": "it
 def hear(book: Book, message: si.Response) -> None:
     """Take a message of the daemon."""
     match message:
-        case si.ApplicationResponse(accepted=accepted, rejected=rejected, moved=moved, updated=updated):
-            for placed in accepted:
-                _accepted(book, placed.application_id, placed.queue_name)
-            for move in moved:
-                _placed(book, move.application_id, move.queue_name)
-            for entry in rejected:
-                _end_pending(book, entry.application_id, State.REJECTED, entry.reason + _ADVICE.get(entry.code, ""))
-            for state in updated:
-                if state.state in _FAILED_STATES:
-                    _failed(book, state.application_id, state.message)
+        case si.ApplicationResponse():
+            _applications(book, message)
         case si.AllocationResponse(new=new, released=released, rejected_allocations=refused):
             for allocation in new:
                 _allocated(book, allocation)
@@ -119,9 +111,28 @@ def _reject(book: Book, key: str, reason: str) -> None:
 # ---- applications
 
 
+def _applications(book: Book, message: si.ApplicationResponse) -> None:
+    for placed in message.accepted:
+        _accepted(book, placed.application_id, placed.queue_name)
+    for move in message.moved:
+        _placed(book, move.application_id, move.queue_name)
+    for entry in message.rejected:
+        _end_pending(book, entry.application_id, State.REJECTED, entry.reason + _ADVICE.get(entry.code, ""))
+    for state in message.updated:
+        if state.state in _FAILED_STATES:
+            _failed(book, state.application_id, state.message)
+    for hold in message.held:
+        if (work := book.works.get(hold.application_id)) is not None:
+            work.has_hold = hold.held
+            book.replace(work, structs.replace(work.job, is_held_there=hold.held))
+            book.reconsider(work)
+
+
 def _accepted(book: Book, job: str, leaf: str) -> None:
     """Placement rules may choose a queue only for a job that has named none: else it would run elsewhere without a word."""
     work = book.works.get(job)
+    if work is not None:
+        work.has_hold = False
     if work is None or _is_in(leaf, work.job.queue):
         _placed(book, job, leaf)
         return

@@ -87,12 +87,18 @@ class Jobs:
             self._book.reconsider(work)
 
     def report(self) -> None:
-        """The daemon has nothing, and is told everything (SC-144): nothing is placed before it knows what runs (SC-145)."""
-        works = [work for work in self._book.works.values() if work.is_told]
-        for work in works:
+        """The daemon has nothing, and is told everything (SC-144): nothing is placed before it knows what runs (SC-145).
+
+        It has forgotten the holds of operators too: what they have held is not asked for.
+        """
+        for work in [work for work in self._book.works.values() if work.is_told]:
             work.held.clear()
             work.placed.clear()
             work.placeholders = 0
+            work.has_hold = False
+            if work.job.is_held_there:
+                self._book.take_back(work)
+        works = [work for work in self._book.works.values() if work.is_told]
         node_id = self._machine.node_id
         told = self._book.effects.requests
         told.append(requests.node(node_id, self._machine.resource))
@@ -137,15 +143,29 @@ class Jobs:
         assert isinstance(asks, si.AllocationRequest)
         return applications, asks
 
-    def hold(self, name: str, is_held: bool) -> None:
-        """Ask the daemon for no further task of a job, or let it go on.
+    def hold(self, name: str) -> None:
+        """Ask the daemon for no further task of a job.
 
         Raises:  NotDone.
         """
         work = self._unfinished(name)
-        if work.job.is_held is is_held:
-            raise NotDone(f"{name} is {'' if is_held else 'not '}held")
-        self._book.replace(work, structs.replace(work.job, is_held=is_held))
+        if work.job.is_held:
+            raise NotDone(f"{name} is held")
+        self._book.replace(work, structs.replace(work.job, is_held=True))
+        self._book.reconsider(work)
+
+    def release(self, name: str, *, is_operator: bool) -> None:
+        """Let a job go on that is held; by an operator at the daemon only if this has forgotten it.
+
+        Raises:  NotDone.
+        """
+        work = self._unfinished(name)
+        job = work.job
+        ends_there = job.is_held_there and not work.has_hold and is_operator
+        if not (job.is_held or ends_there):
+            by = "held by an operator at the daemon, and only operators can release it"
+            raise NotDone(f"{name} is {by if job.is_held_there else 'not held'}")
+        self._book.replace(work, structs.replace(job, is_held=False, is_held_there=job.is_held_there and not ends_there))
         self._book.reconsider(work)
 
     def cancel(self, name: str, index: int | None, reason: str) -> None:
@@ -179,7 +199,7 @@ class Jobs:
         self._check_requeue(job, wanted)
         if work is None:
             echo = requests.concluded(job, tasks).remove[0].message
-            job = self._in_types(structs.replace(job, is_held=False, begin_ns=0, after=[]))
+            job = self._in_types(structs.replace(job, is_held=False, is_held_there=False, begin_ns=0, after=[]))
             work = self._book.add(job, now.values())
             work.echo = echo
             self._book.effects.jobs[job.id] = job

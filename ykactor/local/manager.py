@@ -328,7 +328,10 @@ class Manager:
                 self.jobs.cancel(job.id, index, f"cancelled by {who}")
                 done = "is ending"
             case control.Hold(is_held=is_held):
-                self.jobs.hold(job.id, is_held)
+                if is_held:
+                    self.jobs.hold(job.id)
+                else:
+                    self.jobs.release(job.id, is_operator=principal.is_operator)
                 done = "is held" if is_held else "is released"
             case control.Requeue():
                 done = self._requeue(principal, job, request, f"requeued by {who}")

@@ -95,6 +95,7 @@ class Job(Struct, frozen=True):
         placed_in: the leaf in which the daemon has placed it, or to which it was moved, if it is another one.
         retries: how often a task is started again, each time ``retry_delay_s`` after its end.
         is_held: whether the daemon is asked for no further task.
+        is_held_there: whether an operator holds its application at the daemon, or did when the daemon has forgotten it.
         begin_ns: the Unix time before which no task begins.
         after: the ends of other jobs before which no task begins.
         login: as whom its tasks are started; None: as the user of the local resource manager.
@@ -123,6 +124,7 @@ class Job(Struct, frozen=True):
     at_most: int = 0
     retry_delay_s: float = 0
     is_held: bool = False
+    is_held_there: bool = False
     begin_ns: int = 0
     after: list[After] = []
     login: Login | None = None

@@ -404,6 +404,8 @@ class _Play:
                     yield f"application {moved.application_id} moved to {moved.queue_name}"
                 for updated in response.updated:
                     yield f"application {updated.application_id} {updated.state}"
+                for hold in response.held:
+                    yield f"application {hold.application_id} {'held' if hold.held else 'released'} by an operator"
             case si.AllocationResponse():
                 for allocation in response.new:
                     yield f"allocated {allocation.allocation_key} of {allocation.application_id} on {allocation.node_id}"

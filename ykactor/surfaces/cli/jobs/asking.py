@@ -189,7 +189,8 @@ async def fate(name: str) -> str:
 async def done_here(name: str, url: str, request: control.Request) -> str:
     """Let the local resource manager do what it alone can, because the daemon at ``url`` does not know the job yet, or the hold.
 
-    That of all users does all of this for its jobs: at the daemon, users are not operators.
+    That of all users does all of this for its jobs: at the daemon, users are not operators. Only the hold of an operator is ended
+    there, unless the daemon has forgotten it.
 
     Returns:  what was done; "" if it is the daemon's business.
 
@@ -204,9 +205,15 @@ async def done_here(name: str, url: str, request: control.Request) -> str:
     unfinished = [task for task in found.tasks if not task.state.is_final]
     is_waiting = bool(unfinished) and not any(task.state.is_at_daemon for task in unfinished)
     ends_hold = isinstance(request, control.Hold) and not request.is_held
-    if not (found.is_shared or (found.job.is_held if ends_hold else is_waiting)):
+    may_be_there = ends_hold and found.job.is_held_there
+    if not (found.is_shared or is_waiting or may_be_there or (ends_hold and found.job.is_held)):
         return ""
-    done = await answer(usual_directory(), request)
+    try:
+        done = await answer(usual_directory(), request)
+    except click.ClickException:
+        if may_be_there:
+            return ""
+        raise
     assert isinstance(done, control.Done)
     return done.text
 

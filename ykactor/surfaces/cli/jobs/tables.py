@@ -107,7 +107,7 @@ ATTEMPTS = (
 DETAILS = (
     *(each.column for each in JOBS if each.column.header not in ("SUBMITTED", "AGE")),
     Column("GANG", field("is_gang", lambda is_gang: "yes" if is_gang else "")),
-    Column("HELD", field("is_held", lambda is_held: "yes" if is_held else "")),
+    Column("HELD", lambda row: "yes" if row["is_held"] else "by an operator" if row["is_held_there"] else ""),
     Column("AFTER", lambda row: ",".join(row["after"])),
     Column("NOT BEFORE", field("begin_ns", _time)),
     Column("SUBMITTED", field("submitted_ns", _time)),

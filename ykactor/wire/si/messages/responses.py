@@ -49,6 +49,13 @@ class UpdatedApplication(Part, frozen=True):
     message: str = ""
 
 
+class HeldApplication(Part, frozen=True):
+    """``held`` says whether an operator holds the application from now on, or has ended its hold."""
+
+    application_id: str
+    held: bool
+
+
 class RejectedAllocation(Part, frozen=True):
     allocation_key: str
     application_id: str
@@ -113,6 +120,7 @@ class ApplicationResponse(_Response, frozen=True, kw_only=True):
     rejected: Sequence[RejectedApplication] = []
     moved: Sequence[MovedApplication] = []
     updated: Sequence[UpdatedApplication] = []
+    held: Sequence[HeldApplication] = []
 
 
 class AllocationResponse(_Response, frozen=True, kw_only=True):
