@@ -13,6 +13,7 @@ import json
 import os
 import pwd
 import resource
+import select
 import signal
 import stat
 import sys
@@ -21,6 +22,8 @@ from typing import Any, NamedTuple
 
 #: Seconds in which it has to become the command: a directory of users may hang.
 LIMIT_S = 30
+#: Seconds for an answer of the directory of users, and how often it is asked.
+ANSWER_S, _TRIES = 8.0, 3
 #: The exit code of a command that could not be started.
 NOT_STARTED = 125
 #: The descriptor of the file for the exit code, which the command does not have.
@@ -94,15 +97,44 @@ class _Account(NamedTuple):
 
 
 def _account(uid: int) -> _Account:
-    """The user in the directory of users, which may take long.
+    """The user in the directory of users.
 
-    Raises:  ValueError.
+    Raises:  ValueError: it is not there, or there is no answer.
     """
+    for _ in range(_TRIES):
+        if answer := _answer(uid):
+            found: _Account | None = json.loads(answer)
+            if found is None:
+                raise ValueError(f"found the user {uid}, expected one that getent passwd knows")
+            return _Account(*found)
+    raise ValueError(f"found no answer of the directory of users about {uid} in {_TRIES} times {ANSWER_S:g} s")
+
+
+def _answer(uid: int) -> bytes:
+    """The account of a user, or null, as JSON; "" if there is no answer in time. A process asks that can be killed."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            os.write(writing, json.dumps(_found(uid)).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    answer = b""
+    with open(reading, "rb") as file:
+        if select.select([file], [], [], ANSWER_S)[0]:
+            answer = file.read()
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return answer
+
+
+def _found(uid: int) -> _Account | None:
     try:
-        found = pwd.getpwuid(uid)
+        account = pwd.getpwuid(uid)
     except KeyError:
-        raise ValueError(f"found the user {uid}, expected one that getent passwd knows") from None
-    return _Account(uid, found.pw_gid, os.getgrouplist(found.pw_name, found.pw_gid))
+        return None
+    return _Account(uid, account.pw_gid, os.getgrouplist(account.pw_name, account.pw_gid))
 
 
 def _enter(group: str) -> None:
