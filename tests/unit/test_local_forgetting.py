@@ -95,7 +95,7 @@ async def test_what_cannot_be_deleted_is_said_once(store: Store, tmp_path: Path)
     files = Files(stay=["job-3", "job-7"])
     said = Log(store, files)
     await said.forgetting.sweep()
-    assert said == ["what job-3, job-7 have written cannot be deleted, and is left"]
+    assert said == [f"what job-3, job-7 have written cannot be deleted, and is left in {tmp_path}/jobs"]
     assert [len(jobs) for _, jobs in files.deleted] == [30, 2, 1]
     await said.forgetting.sweep()
     assert (len(said), len(files.deleted), left(tmp_path)) == (1, 3, ([], {}))
@@ -105,8 +105,8 @@ async def test_what_cannot_be_deleted_is_said_once(store: Store, tmp_path: Path)
     said = Log(store, files)
     await said.forgetting.sweep()
     assert (len(files.deleted), left(tmp_path)) == (10, ([], {}))
-    assert said == ["what " + ", ".join(f"job-{number}" for number in range(31, 41)) + " and 20 more have written cannot be "
-                    "deleted, and is left"]  # fmt: skip
+    names = ", ".join(f"job-{number}" for number in range(31, 41))
+    assert said == [f"what {names} and 20 more have written cannot be deleted, and is left in {tmp_path}/jobs"]
 
 
 async def test_a_program_that_cannot_be_started_deletes_nothing(store: Store, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ async def test_a_program_that_cannot_be_started_deletes_nothing(store: Store, tm
     files.then = fail
     said = Log(store, files)
     await said.forgetting.sweep()
-    assert said == ["what job-1 have written cannot be deleted, and is left: no process is left"]
+    assert said == [f"what job-1 has written cannot be deleted, and is left in {tmp_path}/jobs: no process is left"]
     assert left(tmp_path) == ([], {})
 
 

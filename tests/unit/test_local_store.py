@@ -108,6 +108,16 @@ def test_ended_jobs_with_too_many_tasks_are_outdated(store, tmp_path, monkeypatc
     assert outdated(tmp_path, 0) == []
 
 
+def test_ended_jobs_that_are_too_large_are_outdated(store, tmp_path, monkeypatch):
+    """Each KiB of a job counts as a task: a command may be long."""
+    monkeypatch.setattr(records_module, "KEPT_ROWS", 20)
+    keep(store, "job-1", "job-2")
+    store.commit([job_of("true", id="job-3", arguments=[b"x" * 20_000])], [], [], 0)
+    for ended_ns, name in ((10, "job-3"), (20, "job-1"), (30, "job-2")):
+        store.commit([], [], [name], ended_ns)
+    assert outdated(tmp_path, 0) == ["job-3"]
+
+
 @pytest.mark.parametrize("bound", ["KEPT_MAX", "KEPT_ROWS"])
 def test_who_has_most_ended_jobs_loses_them_first(store, tmp_path, monkeypatch, bound):
     """The jobs of other users are kept, although they have ended before."""

@@ -88,7 +88,8 @@ class Forgetting:
             await self._clear(jobs)
         if given_up:
             names = ", ".join(given_up[:_NAMED]) + f" and {len(given_up) - _NAMED} more" * (len(given_up) > _NAMED)
-            self._say(f"what {names} have written cannot be deleted, and is left{problem}")
+            has = "has" if len(given_up) == 1 else "have"
+            self._say(f"what {names} {has} written cannot be deleted, and is left in {self._store.directory}/jobs{problem}")
 
     async def _clear(self, jobs: Sequence[str]) -> None:
         for some in _parts(jobs):

@@ -25,9 +25,10 @@ PAGE_BYTES = 2**20
 _Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 #: A row of an answer: the number of the job; the index of the task and the number of the attempt, 0 for jobs.
 Place = tuple[_Number, _Number, _Number]
-#: Of ended jobs so many are kept, with so many tasks and attempts together.
+#: Of ended jobs so many are kept, with so many tasks and attempts together; so many bytes of a job count as another one.
 KEPT_MAX = 10_000
 KEPT_ROWS = 1_000_000
+ROW_BYTES = 1024
 
 
 class Query(Struct, frozen=True, omit_defaults=True):
@@ -71,14 +72,14 @@ class Page(Struct, Generic[R], frozen=True):
 Counts = dict[State, int]
 #: Of each user those that have ended last are kept longest, so that nobody has them forgotten by submitting many.
 _OUTDATED = f"""
-WITH own AS (
-    SELECT id, number, ended_ns, coalesce(rows, 0) AS rows, row_number() OVER latest AS place, sum(rows) OVER latest AS size
+WITH sized AS (
+    SELECT id, number, ended_ns, {UID} AS uid, coalesce(tasks, 0) + (length(data) + length(bulk)) / {ROW_BYTES} AS rows
     FROM job LEFT JOIN (
-        SELECT job, count(*) AS rows FROM (SELECT job FROM task UNION ALL SELECT job FROM attempt) GROUP BY job
-    ) ON job = id WHERE ended_ns IS NOT NULL
-    WINDOW latest AS (
-        PARTITION BY {UID}
-        ORDER BY ended_ns DESC, number DESC ROWS UNBOUNDED PRECEDING))
+        SELECT job, count(*) AS tasks FROM (SELECT job FROM task UNION ALL SELECT job FROM attempt) GROUP BY job
+    ) ON job = id WHERE ended_ns IS NOT NULL),
+own AS (
+    SELECT id, number, ended_ns, rows, row_number() OVER latest AS place, sum(rows) OVER latest AS size FROM sized
+    WINDOW latest AS (PARTITION BY uid ORDER BY ended_ns DESC, number DESC ROWS UNBOUNDED PRECEDING))
 SELECT id FROM job WHERE ended_ns < ? UNION ALL
 SELECT id FROM (SELECT id FROM own ORDER BY place, ended_ns DESC LIMIT -1 OFFSET ?) UNION ALL
 SELECT id FROM (SELECT id, sum(rows) OVER (ORDER BY size, ended_ns DESC, number DESC) AS total FROM own) WHERE total > ?
