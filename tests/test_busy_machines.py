@@ -1,4 +1,4 @@
-"""No test depends on how fast the machine is, which other programs slow: times are compared with others of the same run."""
+"""Tests do not depend on the speed of the machine, which other programs slow: times are compared with others of the same run."""
 
 import ast
 from collections.abc import Collection
@@ -160,7 +160,7 @@ def short_waits(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("wrong", [limits_of_times, short_waits])
 def test_no_test_depends_on_the_speed_of_the_machine(wrong) -> None:
-    """On a virtual clock any time may be asserted; a measured one only as longer than a constant, or beside another one."""
+    """Any time on a virtual clock may be asserted; a measured one only as longer than a constant, or beside another one."""
     assert [place for path in FILES if path != Path(__file__) for place in wrong(path)] == []
 
 

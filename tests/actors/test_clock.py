@@ -53,7 +53,7 @@ async def test_nanoseconds_are_cut():
 
 
 async def test_corrections_of_the_system_do_not_move_it(autojump_clock, monkeypatch):
-    """It begins at the system's time and is steady from then on."""
+    """The clock begins at the system's time and is steady from then on."""
     monkeypatch.setattr(clock_module, "time", SimpleNamespace(time_ns=lambda: NOW_NS))
     clock = Clock.of_the_system()
     monkeypatch.setattr(clock_module, "time", SimpleNamespace(time_ns=lambda: 0))

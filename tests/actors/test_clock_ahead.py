@@ -130,7 +130,7 @@ async def test_timers_go_by_the_corrected_clock_and_told_times_never_back(
 async def test_a_clock_that_is_right_again_is_taken_as_it_is(
     autojump_clock: trio.testing.MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When the time has come that was told too early, nothing is ahead any more, and nothing is said."""
+    """Once the time that came too early has passed, the clock is no longer ahead, and nothing is said."""
     machine = Machine(tmp_path, 3 * DAY_S, monkeypatch)
     for error_s in (3 * DAY_S, 0):
         machine.error_s = error_s

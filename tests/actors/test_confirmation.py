@@ -86,7 +86,7 @@ def in_force(daemon: Daemon) -> str:
 async def test_without_confirmation_the_one_of_before_comes_back(
     autojump_clock: trio.testing.MockClock, after_s: float, name: str
 ) -> None:
-    """At the end of the window, and not before; then nothing awaits confirmation any more."""
+    """The old configuration comes back at the end of the window, not before; then nothing awaits confirmation any more."""
     async with new_daemon(MemoryStore()) as daemon:
         await apply(daemon, NEW, WINDOW_S)
         await trio.sleep(after_s)
@@ -108,7 +108,7 @@ async def test_a_confirmed_one_stays(autojump_clock: trio.testing.MockClock) -> 
 
 
 async def test_rolled_back_by_hand(autojump_clock: trio.testing.MockClock) -> None:
-    """At once; a confirmation then comes too late, and another configuration may be applied."""
+    """A rollback takes effect at once; a confirmation then comes too late, and another configuration may be applied."""
     async with new_daemon(MemoryStore()) as daemon:
         checksum = await apply(daemon, NEW, WINDOW_S)
         await daemon.confirmation.roll_back()
@@ -148,7 +148,7 @@ async def test_a_window_has_bounds(autojump_clock: trio.testing.MockClock, secon
 
 
 async def test_a_window_needs_a_journal(autojump_clock: trio.testing.MockClock) -> None:
-    """Without one the configuration of before would be lost with the daemon."""
+    """The old configuration would be lost with a daemon that has no journal."""
     daemon = Daemon(queuefile.load(OLD), Settings(), Clock(0))
     async with running(daemon):
         with pytest.raises(ProtocolError, match="--state-dir"):
@@ -388,7 +388,7 @@ def recovered_in_a_window(clock: Clock) -> Recovered:
 async def test_the_clock_of_the_machine(
     monkeypatch: pytest.MonkeyPatch, passed_s: float, boot: str, set_back_s: int, is_over: bool
 ) -> None:
-    """In the same boot Unix time does not count. After another one nothing says how much time has passed: the window is over."""
+    """Unix time does not count within one boot. After another boot the time that has passed is unknown: the window is over."""
     now_ns, elapsed_ns = 10**18, 10**15
     monkeypatch.setattr(Clock, "boot", lambda _: Boot(booted, elapsed_ns))
     booted = "first"

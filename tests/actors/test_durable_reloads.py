@@ -86,6 +86,6 @@ async def test_the_configuration_follows_its_turns(autojump_clock: trio.testing.
 
 @pytest.mark.parametrize("delay", seeds(12))
 async def test_nothing_of_a_removed_partition_is_left(autojump_clock: trio.testing.MockClock, delay: int) -> None:
-    """Its rows are deleted after its last turn."""
+    """The rows of a removed partition are deleted after its last turn."""
     store = await play(several_loaded(default=BEFORE), delay)
     assert [key for key in store.records if key.startswith(b'["gpu",')] == []

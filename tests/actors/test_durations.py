@@ -57,5 +57,5 @@ def test_a_phase_that_failed_does_not_count(monkeypatch):
 
 
 def test_no_cycle_yet() -> None:
-    """Everything is 0."""
+    """All durations are 0."""
     assert set(TurnTimes().of_cycles().values()) == {0}

@@ -206,7 +206,7 @@ def faults(seed, monkeypatch, disturbances=()):
 
 
 def check_victim(life):
-    """It failed, went on from the last complete turn, and lost nothing."""
+    """Check that the partition failed, went on from the last complete turn, and lost nothing."""
     realm = life.realm
     assert realm.consequences(VICTIM) == ["RESTARTED"]
     assert life.failures == []

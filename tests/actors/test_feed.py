@@ -234,7 +234,7 @@ async def test_overwritten_event_is_encoded_anew():
 
 
 async def test_lagging_subscriber_is_told_what_it_missed():
-    """When the ring has moved past a cursor the subscriber learns which events are gone, and continues behind them (EV-64)."""
+    """A subscriber whose cursor the ring has passed learns which events are gone, and continues behind them (EV-64)."""
     async with make_world(ring_max=4) as w:
         subscription = w.subscribe()
         await w.publish(*["n"] * 10)
@@ -392,7 +392,7 @@ async def test_cancelled_wait_loses_nothing(autojump_clock):
 
 
 async def test_silent_subscriber_gets_a_bookmark_every_ten_seconds(autojump_clock):
-    """With nothing to tell, ``Bookmark`` comes every 10 s."""
+    """A silent feed sends ``Bookmark`` every 10 s."""
     async with make_world() as w:
         subscription = w.subscribe()
         for _ in range(3):

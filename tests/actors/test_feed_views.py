@@ -96,7 +96,7 @@ class Counting(Blind):
 
 
 async def test_many_views_do_not_make_each_other_work_again():
-    """With 1,000 views at the same place each scans the events once, however many followers it has."""
+    """Each of 1,000 views at the same place scans the events once, however many followers it has."""
     async with make_world(*(f"p{number}" for number in range(1000))) as w:
         for number in range(3):
             await w.publish("a", "b", partition=f"p{number}")

@@ -96,7 +96,7 @@ def test_the_check_sees_something() -> None:
 
 @pytest.mark.parametrize("edge", [edge for edge in FLOW if edge.kind is Kind.COMMAND], ids=lambda e: f"{e.sender}-{e.receiver}")
 def test_every_command_of_the_table_is_sent(edge: Edge) -> None:
-    """No edge is left over from code that is gone: its files send, and each of its messages is sent."""
+    """Each message of the table is sent by the files that it names: no edge is left over from code that is gone."""
     sent = {source: set(waiting_puts(source)) for source in edge.sent_in}
     for source, messages in sent.items():
         assert any(issubclass(message, edge.messages) for message in messages), source

@@ -366,7 +366,7 @@ async def test_readers_do_not_hold_up_turns_that_have_come(autojump_clock: MockC
 
 
 async def test_a_partition_that_ends_as_soon_as_it_is_copied(w: World) -> None:
-    """It may have left the configuration before anybody could read its copy, or its next base may be there; others go on."""
+    """A partition may leave the configuration before its copy was read, or its next base may be there; others go on."""
     daemon = Daemon()
     await w.handle(daemon.hello(), past(1, 1), *daemon.shown())
     for _ in range(2):

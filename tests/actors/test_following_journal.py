@@ -45,7 +45,7 @@ async def test_a_standby_that_gets_nowhere_tries_less_and_less_often(
 
 
 async def test_a_copy_that_was_not_complete_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be as large as the journal, and the next connection may bring none."""
+    """An incomplete copy may be as large as the journal, and the next connection may bring none."""
 
     @asynccontextmanager
     async def no_connection(*_: object, **__: object) -> AsyncIterator[None]:

@@ -36,7 +36,7 @@ async def test_all_who_ask_share_a_check(autojump_clock: MockClock) -> None:
 
 
 async def test_a_partition_that_does_not_answer(autojump_clock: MockClock) -> None:
-    """That is a failed check, and so is what keeps the daemon from serving; one that does not run is not asked."""
+    """A silent partition is a failed check, and so is what keeps the daemon from serving; stopped ones are not asked."""
     silent, closed = Mailbox("silent", 10), Mailbox("closed", 10)
     closed.close()
     health = HealthChecks({"silent": silent, "closed": closed}, lambda: ["the partition closed is stopped"])

@@ -37,7 +37,7 @@ def replayed(path):
 
 
 async def test_a_post_mortem_makes_the_failure_again(tmp_path, monkeypatch, caplog):
-    """From its rows and the cause of the turn; without the bug it raises nothing."""
+    """A post-mortem repeats the failure from its rows and the cause of the turn; without the bug it raises nothing."""
     with monkeypatch.context() as patch:
         bad(patch, "evil")
         async with realm() as r:
@@ -126,7 +126,7 @@ async def test_a_file_that_cannot_be_written_is_no_further_failure(tmp_path, mon
     ],
 )
 def test_another_file_is_refused(tmp_path, content, message):
-    """With what was expected."""
+    """The refusal says what was expected."""
     path = tmp_path / "file"
     path.write_text(content)
     with pytest.raises(UnreadablePostMortemError, match=message):

@@ -194,7 +194,7 @@ async def test_a_busy_daemon_commits_in_time(messages, autojump_clock):
 
 @pytest.mark.parametrize("commit_s", [PAUSE_MAX_S / 2, 1.0])
 async def test_commits_are_rarer_while_there_is_more(commit_s, autojump_clock):
-    """If more came during the last commit, the next one waits as long as that took, or ``PAUSE_MAX_S``; otherwise not at all."""
+    """The next commit waits as long as the last one took, or ``PAUSE_MAX_S``, if more came during it; otherwise not at all."""
     store, outbox, began = MemoryStore(lambda: commit_s), Reader(), []
     async with running(store) as journal:
         for number in range(1, 4):
@@ -252,7 +252,7 @@ async def test_who_causes_records_waits_for_room(what, autojump_clock, monkeypat
 
 
 async def test_flushed_waits_for_all_that_was_added(seed, autojump_clock):
-    """For what gathers and for what is being committed; with nothing to wait for it causes no commit."""
+    """``flushed`` waits for entries that gather and for those being committed; with nothing to wait for it causes no commit."""
     store = MemoryStore(lambda: 1.0)
     async with running(store) as journal:
         await journal.flushed()

@@ -83,7 +83,7 @@ def session_of(peer: Peer, gateway: Gateway, standbys: Standbys) -> JournalSessi
 
 @pytest.mark.parametrize("version", [schema.VERSION, schema.VERSION + 1])
 async def test_a_daemon_ends_even_if_its_answer_reaches_nobody(version: int) -> None:
-    """It knows that another one has taken over, whoever told it; to go on would be a second history."""
+    """The daemon knows that another one has taken over, whoever told it; to go on would be a second history."""
     gateway, peer = Gateway(), Peer(Join(version, 3, [FIRST, TAKEN_OVER]), is_gone=True)
     with pytest.raises(ConnectionClosedError):
         await session_of(peer, gateway, Standbys(Path("state"), 3, [FIRST], Settings())).run()
@@ -129,7 +129,7 @@ def write_history(directory: Path, count: int) -> Standbys:
 
 
 async def test_a_copy_leaves_room_to_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without room for a copy the standby is told so, and nothing is left of what was begun; with room it gets one."""
+    """A standby is told if there is no room for its copy, and nothing is left of what was begun; with room it gets one."""
     standbys, free = write_history(tmp_path, 50), [2**20]
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free.pop() if len(free) > 1 else free[0]))
     monkeypatch.setattr(copying, "_STEPS", 1)

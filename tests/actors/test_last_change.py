@@ -110,7 +110,7 @@ class Life:
                 fresh.replace(self.file)
 
     async def _read(self) -> bytes:
-        """Without a thread; what comes may be old, as from a network file system."""
+        """Read the file without a thread; the content may be old, as from a network file system."""
         content = self.file.read_bytes()
         await trio.sleep(self.random.uniform(0, READ_S))
         return content

@@ -28,7 +28,7 @@ async def test_input_during_a_plan_is_handled_after_it(seed, autojump_clock, mon
         pause = owners.pause
 
         async def pause_with_input():
-            """In the first pauses of the plan a command arrives each."""
+            """Pauses that deliver one command each, in the first pauses of the plan."""
             nonlocal pauses
             if trio.current_time() >= 10:
                 commands = [Intake([late[0]]), TakeSnapshot(1), Intake([late[1]]), Intake([late[2]])]

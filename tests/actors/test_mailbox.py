@@ -36,7 +36,7 @@ async def test_take_batch_waits_for_the_first_message(seed):
 
 
 async def test_take_nowait_never_waits():
-    """It may come back with nothing."""
+    """``take_nowait`` may return nothing."""
     box = filled(2)
     assert box.take_nowait(10) == [0, 1]
     assert box.take_nowait(10) == []
@@ -64,7 +64,7 @@ async def test_put_waits_for_room(seed):
 
 
 async def test_offer_takes_room_and_never_waits():
-    """It says whether there was room, and lets no other task run."""
+    """``offer`` says whether there was room, and lets no other task run."""
     box = filled(1, capacity=2)
     with trio.testing.assert_no_checkpoints():
         assert box.offer(1)

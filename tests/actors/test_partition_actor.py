@@ -115,7 +115,7 @@ async def test_facts_come_in_the_order_of_the_plain_loop(seed, autojump_clock):
 
 
 async def test_a_cycle_is_one_message_to_the_scheduler(seed, autojump_clock, monkeypatch):
-    """It plans, sends nodes what is placed there, and has leaves settle it, without the partition in between."""
+    """The scheduler plans, sends nodes what is placed there, and has leaves settle it, without the partition in between."""
     async with stage() as s:
         await s.send(node("n1", vcore=4000), app("app-1", "root.a"))
         sent = []
@@ -232,7 +232,7 @@ async def test_due_timers_come_before_input_of_the_same_moment(seed, autojump_cl
 
 
 async def test_idle_partition_does_nothing(seed, autojump_clock):
-    """Without input and timers no cycle runs and nothing is reported, for a virtual day, although asks are pending."""
+    """A partition without input and timers runs no cycle and reports nothing for a virtual day, although asks are pending."""
     async with stage() as s:
         await s.send(node("n1", vcore=4000), app("app-1"), *asks(6))
         await s.until(301)
@@ -336,7 +336,7 @@ async def test_a_reader_in_the_middle_of_a_burst_finds_every_placement(seed, aut
 
 
 async def test_a_burst_without_readers_is_sent_at_its_end(seed, autojump_clock):
-    """In one message for each node; also a snapshot, and the steps of the manual mode, find nothing missing."""
+    """Each node gets one message for a burst; also a snapshot, and the steps of the manual mode, find nothing missing."""
     batches = []
 
     async with stage(budget=Budget(2, PLENTY)) as s:

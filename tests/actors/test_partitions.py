@@ -107,7 +107,7 @@ async def realm(**queues):
 
 
 async def busy(made):
-    """In every partition something runs in root.b and something waits there."""
+    """A cluster whose partitions each have a task that runs in root.b and an ask that waits there."""
     for name in made.partitions.actors:
         await made.send(name, node("n1", vcore=2000), app(f"{name}-1", "root.b"))
         await made.send(name, *(ask(f"{name}-t{number}", f"{name}-1", vcore=1000) for number in range(4)))
@@ -369,7 +369,7 @@ async def test_a_cancelled_switch_changes_nothing(seed, autojump_clock):
 
 
 async def test_an_added_partition_is_usable_at_once(seed, autojump_clock):
-    """When ``switch`` returns it takes nodes and applications, and its timers fire at their own time."""
+    """A new partition takes nodes and applications when ``switch`` returns, and its timers fire at their own time."""
     async with realm(default=LEAVES) as setup:
         await trio.sleep(1000)
         assert await setup.partitions.switch(several_loaded(default=LEAVES, gpu=LEAVES)) == ""
@@ -456,7 +456,7 @@ async def test_what_is_in_the_inbox_is_handled_before_the_end(seed, autojump_clo
 
 
 async def test_senders_that_wait_while_a_partition_goes(seed, autojump_clock):
-    """No sender waits for ever for room in the inbox of a partition that goes, and nothing is accepted behind its end."""
+    """Senders do not wait for ever for room in the inbox of a partition that goes, and nothing is accepted behind its end."""
     async with realm(**TWO) as setup:
         await busy(setup)
         gpu, free = setup["gpu"], setup.blocked("gpu")
@@ -524,7 +524,7 @@ async def test_a_partition_that_comes_back_is_empty(seed, autojump_clock):
 
 
 async def test_all_partitions_are_replaced(seed, autojump_clock):
-    """None of those that run stays: there is nobody to preparation, and it is done all the same."""
+    """All running partitions go: preparation has no partition to wait for, and is done all the same."""
     async with realm(**TWO) as setup:
         await busy(setup)
         assert await setup.partitions.switch(several_loaded(x=LEAVES, y=LEAVES)) == ""

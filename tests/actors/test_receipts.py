@@ -39,7 +39,7 @@ def answers(found):
 
 
 def test_what_all_partitions_have_done_is_acknowledged():
-    """In the order of the requests, whatever the order of the records."""
+    """Requests are acknowledged in their order, whatever the order of the records."""
     first, second = accepted(9, "r-first", *BOTH), accepted(10, "r-second", "east")
     found = records((second, "east", True, ""), (first, "default", True, ""), (first, "east", True, ""))
     assert answers(found) == [si.Ack(id="r-first"), si.Ack(id="r-second")]

@@ -105,7 +105,7 @@ def bases_in(directory):
 
 
 def test_nobody_notices(tmp_path, monkeypatch):
-    """Everything is decided at the same time and in the same order; the rest of the history can be replayed when its beginning
+    """All decisions come at the same time and in the same order; the rest of the history can be replayed when its beginning
     is gone.
     """
     monkeypatch.setattr(partition, "BASES_APART", 0)
@@ -229,7 +229,7 @@ async def test_commands_that_come_in_meanwhile(tmp_path, monkeypatch, autojump_c
 
 
 async def test_a_partition_that_is_removed(tmp_path, monkeypatch, autojump_clock):
-    """It ends when it has been made anew."""
+    """A removal waits until the partition has been made anew."""
     async with renewing(tmp_path, monkeypatch) as made, trio.open_nursery() as nursery:
         nursery.start_soon(made.life.happen, Step(0, lambda: scheduler_config(structs.replace(CONFIG, name=GPU))))
         await trio.sleep(1)
@@ -239,7 +239,7 @@ async def test_a_partition_that_is_removed(tmp_path, monkeypatch, autojump_clock
 
 
 async def test_the_end_of_the_daemon(tmp_path, monkeypatch, autojump_clock):
-    """It waits for no renewal: nothing is lost."""
+    """The daemon ends without waiting for a renewal: nothing is lost."""
     async with renewing(tmp_path, monkeypatch) as made:
         assert made.actor.is_renewing
 

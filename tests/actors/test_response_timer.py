@@ -9,7 +9,7 @@ LIMIT_S = 5.0
 
 
 async def late(durations, pause_s=0.0):
-    """When each call of a sequence was found late, counted from its begin; None if it was not."""
+    """The seconds after the begin at which each call of a sequence was found late; None if it was not."""
     told = []
     timer = ResponseTimer(LIMIT_S, lambda: told.append(trio.current_time()))
     found = []

@@ -148,7 +148,7 @@ async def test_each_standby_is_told_with_how_far_it_is(autojump_clock: trio.abc.
 async def test_it_goes_on_alone_and_waits_again_when_a_standby_has_everything(
     autojump_clock: trio.abc.Clock, nursery: trio.Nursery
 ) -> None:
-    """With ``goes_on`` one commit is late; the next ones are not, until a standby has all of them."""
+    """One commit is late with ``goes_on``; the next ones are not, until a standby has all of them."""
     world = World(standbys_of(1, goes_on=True))
     nursery.start_soon(world.journal.run)
     changes: list[bool] = []

@@ -159,7 +159,7 @@ def waiting(made, name):
 
 
 async def test_a_message_that_fails_twice_is_put_into_quarantine(seed, autojump_clock, monkeypatch):
-    """Its request is told, the others of the same turn take effect once, in order, and the partition goes on (EV-27)."""
+    """The sender is told; the other messages of the turn take effect once, in order, and the partition goes on (EV-27)."""
     poison(monkeypatch)
     async with realm() as r:
         await busy(r, "default")
@@ -237,7 +237,7 @@ async def test_an_incident_has_what_is_needed_to_repeat_it(seed, autojump_clock,
 
 
 async def test_a_partition_that_fails_again_and_again_is_stopped(seed, autojump_clock, monkeypatch):
-    """It shows the state before the failure and refuses everything at once, until it is started again; the others go on."""
+    """A stopped partition shows the state before the failure and refuses everything, until it is started again; others go on."""
     async with realm() as r:
         await busy(r, "default")
         bad_plans(monkeypatch)
@@ -383,7 +383,7 @@ async def test_no_run_of_failures_stops_a_partition_for_good(seed, autojump_cloc
 
 
 async def test_a_partition_that_is_stopped_ends_with_the_daemon(seed, autojump_clock, monkeypatch):
-    """It does not wait for its next start."""
+    """The end of the daemon does not wait for the next start of the partition."""
     async with realm() as r:
         bad_plans(monkeypatch)
         await r.send("default", node("n1", vcore=1))
@@ -447,7 +447,7 @@ async def test_a_partition_that_cannot_be_asked_objects(seed, autojump_clock, mo
 
 
 async def test_without_a_journal_a_failure_ends_the_daemon(autojump_clock, monkeypatch):
-    """There is nothing to begin again from."""
+    """A daemon that has no journal has no state to begin again from."""
     bad_plans(monkeypatch)
 
     async def publish(_):

@@ -96,7 +96,7 @@ class GonePeer:
 
 
 async def test_a_replica_that_goes_while_the_disk_stands_still(autojump_clock: MockClock) -> None:
-    """Its session ends with its connection: one after the other would be left, as long as nothing becomes durable."""
+    """The session ends with its connection: one after the other would be left, as long as nothing becomes durable."""
     journal = SimpleNamespace(flushed=trio.sleep_forever, history=History())
     stream = TurnStream(cast("Any", journal), {}, EncodedTurns())
 

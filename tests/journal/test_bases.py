@@ -16,7 +16,7 @@ UNLIMITED = 10**18
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """With transactions 1 to 9: every third has a base."""
+    """A store with transactions 1 to 9, of which every third has a base."""
     store = opened(tmp_path)
     for number in range(1, 10):
         store.commit(batch(number))
@@ -49,7 +49,7 @@ def test_bases_are_part_of_the_size(store: Store, tmp_path: Path) -> None:
 
 
 def test_bases_and_names_go_with_their_transaction(store: Store, tmp_path: Path) -> None:
-    """Without the turns after it a base is of no use."""
+    """A base without the turns after it is of no use."""
     assert store.trim(0, NEVER_NS, now_ns=0) == 8
     with Reader.open(tmp_path) as reader:
         assert [number for number in range(10) if reader.bases(number)] == [9]
@@ -64,7 +64,7 @@ def test_a_damaged_base(store: Store, tmp_path: Path) -> None:
 
 
 def test_a_name_is_found(store: Store, tmp_path: Path) -> None:
-    """In all transactions that mention it, from a number on."""
+    """A name is found in all transactions that mention it, from a number on."""
     for number in (10, 11, 12):
         several = batch(number)
         several.names = {"app-1", "ö", *map(str, range(number))} - {"app-1" if number == 11 else ""}

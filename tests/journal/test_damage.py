@@ -114,7 +114,7 @@ def test_a_torn_database(clean: Path, tmp_path_factory: pytest.TempPathFactory, 
 
 @pytest.mark.parametrize("content", [b"", b"rubbish", b"00000000000000000024 - 00000000\n"])
 def test_a_damaged_witness(clean: Path, tmp_path: Path, content: bytes) -> None:
-    """Without the witness nobody knows whether something is missing, and that is said; the journal is as it was."""
+    """A damaged high-water mark hides whether something is missing, and that is said; the journal is as it was."""
     directory = copied(clean, tmp_path / "state")
     path = directory / "witness"
     path.write_bytes(content)

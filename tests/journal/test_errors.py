@@ -1,4 +1,4 @@
-"""Which errors may be tried again: those for want of room, and no other."""
+"""Errors for want of room may be tried again, and no others."""
 
 import errno
 import sqlite3
@@ -30,7 +30,7 @@ def error_of(code: int) -> sqlite3.Error:
 def test_what_sqlite_does_not_tell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, system: int, kind: type[Exception]
 ) -> None:
-    """If SQLite only says that a write failed, another write tells why. (The index of the log grows on a disk that gets full.)"""
+    """Another write tells why a write has failed if SQLite does not. (The index of the log grows on a disk that gets full.)"""
 
     def fail(**_: object) -> None:
         raise OSError(system, "words of the system")

@@ -52,7 +52,7 @@ def state_of(name: str, directory: Path) -> Path:
 
 @pytest.mark.parametrize("name", STATES)
 def test_a_later_version_goes_on(tmp_path: Path, name: str) -> None:
-    """With all that an earlier one has kept; what it decided can be read, if not decided again."""
+    """A later version reads all rows of an earlier one, and its decisions, even if it would not make them again."""
     found = recovered(state_of(name, tmp_path))
     registries = {str(name): restored.core.registry for name, restored in found.partitions.items()}
     assert {name: len(registry.nodes) for name, registry in registries.items()} == {"default": 3, "second": 1}
@@ -66,7 +66,7 @@ def test_a_later_version_goes_on(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", STATES)
 def test_an_earlier_version_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """It would drop what it does not know: the journal names the least version that understands it."""
+    """The journal names the least version that understands it: an earlier one would drop rows that it does not know."""
     version = version_of(name)
     monkeypatch.setattr(schema, "VERSION", version - 1)
     monkeypatch.setattr(schema, "VERSIONS", schema.VERSIONS[: version - 1])
@@ -146,7 +146,7 @@ def test_an_unknown_kind_of_row(directory: Path, key: bytes, later: bytes) -> No
     "text", [b'["Later",{"at_ns":1}]', b'["NodeSchedulable",{"at_ns":1,"node_id":"n1","schedulable":true,"later":1}]']
 )
 def test_an_unknown_fact(directory: Path, text: bytes) -> None:
-    """Its event would be missing, or say less."""
+    """The event of an unknown fact would be missing, or say less."""
     with closing(sqlite3.connect(directory / "journal.db", isolation_level=None)) as connection:
         row = LogRow.of(connection.execute("SELECT * FROM log WHERE events_count > 0 ORDER BY number DESC LIMIT 1").fetchone())
         turns = [b'{"partition":"default","facts":[%b]}' % text]

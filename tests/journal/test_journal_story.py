@@ -90,7 +90,7 @@ def test_since(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_unknown(directory: Path) -> None:
-    """There is no event and no object of the name."""
+    """A name without events and objects is unknown."""
     (line,) = story(directory, "nobody", expect=1)
     assert line.startswith(f"Error: the journal in {directory} knows no application, ask, node, queue, user or group nobody")
     (line,) = story(directory.parent, "app-1", expect=1)

@@ -99,7 +99,7 @@ def test_info(store: Store, directory: Path) -> None:
 
 
 def test_info_on_an_empty_journal(directory: Path) -> None:
-    """There are no times."""
+    """An empty journal has no times."""
     opened(directory).close()
     found = json.loads(run("info", directory, "-o", "json")[1])
     assert found == found | {"records": 0, "first": 1, "last": 0, "firstNs": None, "lastNs": None, "historyBytes": 0}

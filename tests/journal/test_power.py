@@ -68,7 +68,7 @@ def test_in_a_checkpoint(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(2))
 def test_with_less_durability(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """With ``normal``, what was committed since the last checkpoint may be lost, in order, and that is said at the next boot."""
+    """Commits since the last checkpoint may be lost with ``normal``, in order, and that is said at the next boot."""
     rng = random.Random(seed)
     synced = rng.randint(1, LAST - 1)
     store = Store.open(tmp_path / "state", "normal", now_ns=0)

@@ -33,7 +33,7 @@ def test_forwards_and_backwards(store: Store, tmp_path: Path) -> None:
 
 
 def test_an_empty_journal(tmp_path: Path) -> None:
-    """There is nothing, and it is no mistake to look for it."""
+    """An empty journal has nothing to read, and reading it is no error."""
     opened(tmp_path).close()
     with Reader.open(tmp_path) as reader:
         assert [list(reader.records()), list(reader.rows()), list(reader.rows_backwards())] == [[], [], []]

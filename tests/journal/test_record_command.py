@@ -72,7 +72,7 @@ def test_what_is_recorded(directory: Path) -> None:
 
 
 def test_it_runs_without_the_directory(directory: Path, tmp_path: Path) -> None:
-    """With the same configuration as it was, and with another one; what ran and waited at the begin goes on."""
+    """The record runs with the configuration as it was, and with another one; tasks and asks of its begin go on."""
     for options in ((), ("--from", "1970-01-01T00:00:04")):
         summary = json.loads(ykactor("simulate", recorded(directory, *options), "-o", "json").stdout)
         assert (summary["pending"], summary["released"], summary["utilisation"]["vcore"]["used"]) == (0, 1, 2)

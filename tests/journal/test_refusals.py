@@ -92,7 +92,7 @@ def test_a_read_only_disk(directory: Path) -> None:
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
-    """There is no room for a new journal: a refusal that the caller can tell from others."""
+    """A new journal without room is a refusal that the caller can tell from others."""
     limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))"
     child = subprocess.run(
         [PYTHON, "-c", f"{limited}; {OPEN}", tmp_path], env=ENVIRONMENT, capture_output=True, text=True, check=False
@@ -171,7 +171,7 @@ def test_damage_says_what_to_do(directory: Path) -> None:
 
 
 def test_a_write_ahead_log_without_its_database(directory: Path, tmp_path: Path) -> None:
-    """It may hold the newest transactions, and would damage a new database: refused, and kept."""
+    """A log without its database may hold the newest transactions, and would damage a new database: refused, and kept."""
     store = opened(directory)
     store.commit(numbered(3))
     died = copied(directory, tmp_path / "died")

@@ -41,7 +41,7 @@ def run(*arguments: object) -> tuple[int, str, str]:
 
 
 def test_one_line_if_all_is_the_same(directory: Path) -> None:
-    """With counts and times; also while a daemon writes."""
+    """One line has counts and times; also while a daemon writes."""
     store = Store.open(directory, "off", now_ns=0)
     code, out, err = run(directory)
     assert (code, err) == (0, "")

@@ -71,7 +71,7 @@ def test_records_stay(store: Store, tmp_path: Path) -> None:
 
 
 def test_an_empty_history(store: Store) -> None:
-    """There is nothing to delete."""
+    """An empty history has nothing to delete."""
     assert store.trim(0, 0, now_ns=NEVER_NS) == 0
 
 

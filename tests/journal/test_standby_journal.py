@@ -117,7 +117,7 @@ class Pair:
 
 @pytest.mark.parametrize("seed", seeds(4))
 def test_a_standby_has_the_beginning(tmp_path: Path, seed: int) -> None:
-    """Its journal is never refused, and is the same when it has got everything: every row, byte for byte."""
+    """A standby's journal is never refused, and is the same when it has all rows, byte for byte."""
     pair = Pair(tmp_path, random.Random(seed))
     for _ in range(STEPS):
         pair.step()

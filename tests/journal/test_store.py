@@ -92,7 +92,7 @@ def test_a_merge_in_parts(tmp_path: Path) -> None:
 
 
 def test_a_merge_reads_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To read all changes takes longer than to write a part of the records, and the next commit waits for it."""
+    """A long merge is read in parts: reading all changes takes longer than a part of the records, and the next commit waits."""
     read = list[int]()
     monkeypatch.setattr(journal_changes, "packed_texts", lambda number, *row: read.append(number) or packed_texts(number, *row))
     store, half = opened(tmp_path), MERGE_ROWS // 2
@@ -112,7 +112,7 @@ def test_a_merge_reads_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_merge_that_does_not_keep_up(tmp_path: Path) -> None:
-    """With twice as many bytes all changes are merged at once."""
+    """All changes are merged at once when they have twice as many bytes."""
     store = opened(tmp_path)
     text = b'{"a":"%b"}' % (b"x" * (3 * MERGE_BYTES // (2 * MERGE_ROWS)))
     records = {key_of(number): text for number in range(2 * MERGE_ROWS)}

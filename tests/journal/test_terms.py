@@ -247,7 +247,7 @@ def test_terms_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_why_a_number_is_missing() -> None:
-    """In words, with where the term has ended in this history."""
+    """The reason says in words where the term has ended in this history."""
     one, two = Term(1, "x"), Term(2, "y")
     terms = Terms([Beginning(one, 1, 1, 1), Beginning(two, 4, 8, 5)])
     assert {terms.missing("event", number, str(two)) for number in (0, 7, 8, 99)} == {""}
@@ -262,7 +262,7 @@ def test_why_a_number_is_missing() -> None:
 
 
 def test_a_damaged_term_is_damage(tmp_path: Path) -> None:
-    """Its numbers would admit what is not there."""
+    """The numbers of a damaged term would admit rows that do not exist."""
     store = opened(tmp_path)
     store.commit(numbered(1))
     store._connection.execute("UPDATE term SET first_event = 9")

@@ -38,7 +38,7 @@ def queue(path: str, submit: AccessList = NOBODY, admin: AccessList = NOBODY) ->
     ],
 )
 def test_one_list(acl: AccessList, who: UserGroups, allowed: bool) -> None:
-    """Everybody, the user, or one of the groups; names with their case (QU-80)."""
+    """A list allows everybody, the user, or one of the groups; names have a case (QU-80)."""
     assert allows(acl, who.user, frozenset(who.groups)) is allowed
 
 

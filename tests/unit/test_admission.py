@@ -32,7 +32,7 @@ def test_a_queue_created_in_this_message_is_a_leaf_in_it() -> None:
 
 
 def test_it_comes_and_goes_in_one_message() -> None:
-    """Its queue stays until the cleaner comes."""
+    """The queue of an application stays until the cleaner comes."""
     world = make_world(tree(placementrules=CREATE))
     world.send(app("app-1", "root.x"), remove("app-1"), app("app-1", "root.y"), at=0)
     world.heard()
@@ -42,7 +42,7 @@ def test_it_comes_and_goes_in_one_message() -> None:
 
 
 def test_who_is_refused_creates_nothing() -> None:
-    """No queue is left behind by an application that is not added (PL-46, PL-51, PL-52, AP-23, AP-14)."""
+    """A refused application leaves no queue behind (PL-46, PL-51, PL-52, AP-23, AP-14)."""
     small = template(max={"vcore": 1})
     world = make_world(tree(queue("p", parent=True, submitacl="bob", childtemplate=small), placementrules=CREATE, submitacl=""))
     gang = AddApplication(ApplicationID("app-4"), "root.p.x", "bob", placeholder_ask={"vcore": 2})

@@ -1,4 +1,4 @@
-"""Whose connection this is: every way to show an identity, alone and together."""
+"""Every way to show the identity of a connection, alone and together."""
 
 from collections.abc import Callable
 

@@ -8,7 +8,7 @@ LEAF = tree(queue("a", p={"application.unschedasks.backoff": 2}))
 
 
 def crowded(text: str = LEAF, **options: Any) -> World:
-    """No node has room for 8, the cluster has."""
+    """A world in which no node has room for 8, but the cluster has."""
     world = make_world(text, [node("n1", vcore=10), node("n2", vcore=10)], **options)
     world.given(app("filler"), ask("f1", "filler", vcore=5, on="n1"), ask("f2", "filler", vcore=5, on="n2"), app("app-1"))
     return world

@@ -28,7 +28,7 @@ def text_of(core: PartitionCore, scheduler: SchedulerCore) -> bytes:
 
 
 def test_a_partition_comes_back() -> None:
-    """With all its rows, and the setting of its scheduler."""
+    """A partition comes back with all its rows, and the setting of its scheduler."""
     world = make_world(tree(queue("a")), [node("n1", vcore=2)])
     world.send(app("app-1", "root.a"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=5))
     text = text_of(world.direct.core, world.direct.scheduler)

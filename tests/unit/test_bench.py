@@ -283,7 +283,7 @@ def test_latency_alone_runs_what_the_cost_ratio_needs() -> None:
 
 
 def test_rates_and_times_scale_in_opposite_directions() -> None:
-    """On a machine twice as fast YuniKorn places twice as many and takes half as long; above 1 is better for both."""
+    """YuniKorn's figures are scaled to this machine: twice the rate and half the time on one twice as fast; above 1 is better."""
     assert yunikorn_here(RATE, 4_700, 0.245) == pytest.approx(9_400)
     assert yunikorn_here("first_ms", 7.7, 0.245) == pytest.approx(3.85)
     assert times_better(RATE, 20_000, 10_000) == times_better("first_ms", 1.0, 2.0) == 2.0
@@ -359,7 +359,7 @@ def test_report_is_kept_as_json_and_picture(report: Report, tmp_path: Path) -> N
 
 
 def test_picture_has_a_bar_for_each_rate_and_stays_inside(report: Report) -> None:
-    """It parses as XML, names every case that has a rate, and draws nothing beyond its edges."""
+    """The picture parses as XML, names every case that has a rate, and draws nothing beyond its edges."""
     root = ET.fromstring(svg(report))
     texts = {element.text for element in root.iter("{http://www.w3.org/2000/svg}text")}
     assert set(THROUGHPUT) - {"full-cluster"} <= texts

@@ -16,6 +16,6 @@ async def test_a_measurement_of_the_adapter_gives_its_samples() -> None:
 
 @pytest.mark.parametrize("classes", [1, 40])
 async def test_a_node_that_changes_is_answered_twice_for_each_class(classes: int) -> None:
-    """With 2,000 nodes: no other node is answered about. Of very many classes only what may run there is told."""
+    """One of 2,000 nodes changes, and no other is answered about; of very many classes only those that may run there are told."""
     samples = await adapting.answer(adapting.Answering(nodes=2_000, classes=(classes,)))
     assert samples["ratio"][0] <= 2

@@ -121,7 +121,7 @@ KINDS = (
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_gone_is_forgotten(kind: Callable[[World, str], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """When 72 h have gone by a partition knows as little as before, however much came and went (AP-142 for its accounts)."""
+    """A partition knows after 72 h as little as before, however much came and went (AP-142 for its accounts)."""
     monkeypatch.setattr(accounts, "ROWS_MAX", 20)
     monkeypatch.setattr(accounts, "DAYS_MAX", 5)
     monkeypatch.setattr(index, "CHANGED_MAX", 20)

@@ -41,20 +41,20 @@ def test_every_submission_comes_back(kind: Any, full: bool) -> None:
 
 @pytest.mark.parametrize("kind", REJECTED)
 def test_refused_entries_come_back(kind: Any) -> None:
-    """With the kind of the entry."""
+    """A refused entry comes back with its kind."""
     assert_comes_back(Input([RefuseEntry(sample(kind, full=True)), Reset()]))
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_every_sample_configuration_comes_back(path: Path) -> None:
-    """With all that it sets."""
+    """A configuration comes back with all that it sets."""
     for partition in queuefile.load(path.read_text()).partitions:
         assert_comes_back(Input([ApplyConfig(partition)]))
 
 
 @pytest.mark.parametrize("kind", get_args(Administration))
 def test_every_request_comes_back(kind: Any) -> None:
-    """With who asks, or without."""
+    """A request comes back with its sender, or without."""
     for full in (True, False):
         assert_comes_back(Request(sample(kind, full=full)))
 

@@ -73,13 +73,13 @@ def test_warnings_with_mistakes(tmp_path: Path) -> None:
 
 
 def test_schema() -> None:
-    """With --schema the JSON schema is printed and no file is needed."""
+    """The option --schema prints the JSON schema, and needs no file."""
     code, out, err = check("--schema")
     assert (code, out, err) == (0, (CONFIG / "queues.schema.json").read_text(), "")
 
 
 def test_file_is_needed_otherwise() -> None:
-    """Without --schema and without a file the usage is shown, exit code 2."""
+    """The usage is shown, with exit code 2, without --schema and without a file."""
     code, out, err = check()
     assert (code, out) == (2, "")
     assert "Missing argument 'FILE'" in err

@@ -1,4 +1,4 @@
-"""For whom an identity may act: the groups that count, and what becomes of applications that it may not submit."""
+"""Identities act for users: the groups that count, and applications that an identity may not submit."""
 
 import pytest
 

@@ -216,7 +216,7 @@ def test_back_before_the_cleaner_came() -> None:
 
 
 def test_back_while_applications_run() -> None:
-    """It keeps them, and takes new ones (CF-76)."""
+    """A queue that comes back keeps its applications, and takes new ones (CF-76)."""
     world = make_world(TREE, [node("n1", vcore=9)])
     world.given(app("app-1", "root.p.a"), ask("t1", "app-1", vcore=1), configure(WITHOUT), at=0)
     world.wait(30)
@@ -240,7 +240,7 @@ def test_back_after_it_is_gone() -> None:
 
 
 def test_a_drained_parent_comes_back_as_a_leaf() -> None:
-    """It stays a parent until its last child is gone: meanwhile nobody new, and its children are scheduled (CF-60)."""
+    """A drained parent stays one until its last child is gone: it takes no new ones, and its children are scheduled (CF-60)."""
     world = make_world(TREE, [node("n1", vcore=9)])
     world.given(app("app-1", "root.p.a"), configure(WITHOUT), at=0)
     world.given(configure(tree(queue("p", max={"vcore": 2}), queue("c"))), at=5)
@@ -275,7 +275,7 @@ def test_a_parent_with_dynamic_children_waits_for_them() -> None:
 
 
 def test_nothing_new_below_a_parent_that_becomes_a_leaf() -> None:
-    """For the text it is a leaf already, and nothing may come below a leaf (QU-8): else its last child need never go (CF-60)."""
+    """The text has a leaf, so nothing new may come below it (QU-8): else its last child need never go (CF-60)."""
     world = make_world(tree(queue("p", parent=True), placementrules=CREATE))
     world.given(app("app-1", "root.p.x"), configure(tree(queue("p"), placementrules=CREATE)))
     world.send(app("app-2", "root.p.x"), app("app-3", "root.p.y"))
@@ -283,7 +283,7 @@ def test_nothing_new_below_a_parent_that_becomes_a_leaf() -> None:
 
 
 def test_a_drained_leaf_comes_back_as_a_parent() -> None:
-    """With applications that is refused, by name, and it goes on draining; without it is done (CF-61)."""
+    """A leaf with applications is refused as a parent, by name, and goes on draining; an empty one becomes a parent (CF-61)."""
     world = make_world(TREE)
     world.given(app("app-1", "root.p.a"), configure(WITHOUT), at=0)
     below = tree(queue("p", queue("a", queue("x"))), queue("c"))

@@ -345,7 +345,7 @@ def test_keys_that_only_look_repeated_are_fine():
     ],
 )
 def test_encoding_again_adds_nothing(text):
-    """No request grows when it is encoded again: the cheap test for repeated keys relies on this."""
+    """Requests do not grow when they are encoded again: the cheap test for repeated keys relies on this."""
     assert JSON.encode(JSON.decode_request(text)).decode() == text
 
 

@@ -84,7 +84,7 @@ def test_what_asks_have_waited_for() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_the_parts_of_waits_add_up(seed: int) -> None:
-    """In any history, for each queue, user, group and priority."""
+    """The parts add up for each queue, user, group and priority, in any history."""
     report = trial.run(generate(seed, reloads=seed % 3)).report
     groups = [report.total, *report.queues.values(), *report.users.values(), *report.groups.values(), *report.priorities.values()]
     for group in groups:
@@ -103,7 +103,7 @@ def test_short_tasks_count_as_ten_seconds() -> None:
 
 
 def test_debt_and_credit_of_a_run() -> None:
-    """From 5 to 10 b is entitled to nothing, because a has a guarantee and demands all; then it has what it demands.
+    """Queue b is entitled to nothing from 5 to 10, because a has a guarantee and demands all; then it has what it demands.
 
     From 20 on a demands 2 of 1 core and is entitled to 1: until 30 b has what a is entitled to, and afterwards nobody.
     """

@@ -144,14 +144,14 @@ def test_tables_without_a_terminal_have_80_columns(numbers: tuple[int, int], mon
 
 
 def test_the_type_of_which_most_is_used() -> None:
-    """In each run; nothing of what uses nothing."""
+    """The type of which most is used, in each run; types that are not used at all are left out."""
     used = {"vcore": Compared(10.0, 5.0, -5.0), "gpu": Compared(0, 30.0, 30.0), "disk": Compared(None, None, None)}
     assert text.most_used(used) == Compared(10.0, 30.0, None)
     assert text.most_used({}) == Compared(None, None, None)
 
 
 def test_debts_that_differ_most() -> None:
-    """At most five of them, in the order of their difference; none where both are the same."""
+    """Five debts are shown at most, in the order of their difference; none where both are the same."""
     different = [line.name for line in headline(comparison_of(1, 2)) if line.name.startswith("debt ")]
     assert 0 < len(different) <= 5
     assert not [line for line in headline(comparison_of(1, 1)) if line.name.startswith("debt ")]
@@ -169,7 +169,7 @@ def test_the_rest_of_a_long_list_is_counted() -> None:
 
 @pytest.mark.parametrize("values", [[], [0.0], [0.003], [1.0], [87.3], [1e9]])
 def test_axes_reach_their_values(values: list[float]) -> None:
-    """At least two marks, ascending, from zero; the last is not below any value."""
+    """An axis has at least two marks, ascending, from zero; the last is not below any value."""
     marks = reaching(values)
     assert marks[0] == 0
     assert marks == sorted(set(marks))
@@ -196,7 +196,7 @@ def test_applications_without_a_pair() -> None:
 
 
 def test_the_page_is_the_only_file_that_a_report_needs() -> None:
-    """Everything that it shows is in it: its style too."""
+    """The page has everything that it shows in itself, also its style."""
     page = html.page(comparison_of(1, 2))
     assert "<style>" in page
     assert len(page) < 2**20

@@ -17,7 +17,7 @@ def convert(*arguments: Path | str, standard_input: str = "") -> tuple[int, str,
 
 
 def test_a_queue_file_becomes_a_config_map() -> None:
-    """In a block, so that people can read and edit it, under the names that YuniKorn looks for."""
+    """The queue file is a block that people can read and edit, under the names that YuniKorn looks for."""
     manifest = (
         'apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: "yunikorn-configs"\n  namespace: "yunikorn"\ndata:\n'
         "  queues.yaml: |\n    partitions:\n      - queues:\n          - name: a\n\n            submitacl: '*'\n"

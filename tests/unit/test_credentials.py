@@ -106,7 +106,7 @@ def account(tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(("host", "url"), [("10.0.0.1", "https://10.0.0.1:443"), ("fd00::1", "https://[fd00::1]:443")])
 def test_a_service_account(account: Path, monkeypatch: pytest.MonkeyPatch, host: str, url: str) -> None:
-    """Its token is read again, because it rotates."""
+    """The token of a service account is read again, because it rotates."""
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
     found = in_cluster(account)
     assert (found.url, found.token(), found.namespace) == (url, "first", "mine")

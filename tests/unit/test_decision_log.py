@@ -63,7 +63,7 @@ from ykactor.wire.decision_log import decision_lines, decision_log
     ],
 )
 def test_decision_lines(fact, line):
-    """Which fact gives which entry, with its keys in which order."""
+    """Each fact gives its entries, with their keys in their order."""
     assert decision_log([fact]).decode() == line + "\n"
 
 

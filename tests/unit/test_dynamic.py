@@ -55,7 +55,7 @@ def test_existing_queues_are_used() -> None:
 
 
 def test_defaults() -> None:
-    """No ACL of its own, no max, no guarantee, no limit, no properties (QU-12)."""
+    """A new dynamic queue has no ACL of its own, no max, no guarantee, no limit, no properties (QU-12)."""
     assert created(path="root.a") == QueueConfig(QueuePath("root.a"), is_parent=False, managed=False)
 
 
@@ -174,7 +174,7 @@ def test_properties_are_those_of_the_template() -> None:
 
 
 def test_sort_priority_disabled_is_for_the_subtree() -> None:
-    """It reaches dynamic queues through any number of levels, unless the template says otherwise (CF-37)."""
+    """The property reaches dynamic queues through any number of levels, unless the template says otherwise (CF-37)."""
     disabled = {"p": {"application.sort.priority": "disabled"}}
     world = make_world(tree(queue("p", parent=True, **disabled), placementrules=CREATE))
     world.given(app("app-1", "root.p.q.a"))
@@ -352,7 +352,7 @@ def test_parents_on_the_way_get_no_quota() -> None:
 
 
 def test_a_dynamic_queue_becomes_managed() -> None:
-    """It takes all settings from the text and keeps what runs (QU-9, CF-76); it drains when the text drops it."""
+    """A queue that becomes managed takes all settings from the text and keeps its tasks (QU-9, CF-76); dropped, it drains."""
     text = tree(placementrules=CREATE, childtemplate=TEN)
     world = make_world(text, [node("n1", vcore=9)])
     world.given(app("app-1", "root.p.a"), ask("t1", "app-1", vcore=1))

@@ -169,7 +169,7 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
     ],
 )
 def test_events_of_a_fact(fact, expected):
-    """Which records a fact gives, in which order (EV-69, EV-71 to EV-74), with names for type, change and detail (EV-1)."""
+    """Each fact gives its records, in order (EV-69, EV-71 to EV-74), with names for type, change and detail (EV-1)."""
     assert rows(fact) == expected
 
 

@@ -50,7 +50,7 @@ async def test_ends(messages: list[si.FeedMessage], numbers: list[int], lost: tu
 
 
 async def test_a_daemon_in_which_nothing_has_happened() -> None:
-    """There is nothing to wait for."""
+    """A daemon without events has nothing to wait for."""
     assert await told(0, Stream()) == []
 
 

@@ -120,7 +120,7 @@ async def test_a_body_that_is_too_long() -> None:
 
 
 async def test_an_answer_that_ends_the_connection() -> None:
-    """Its head says so."""
+    """The head of the last answer says that it ends the connection."""
     wire = Wire()
     exchange = exchange_of(wire)
     await answer(exchange, [b""], headers=((b"content-length", b"0"), (b"connection", b"close")))

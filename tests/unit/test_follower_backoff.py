@@ -1,4 +1,4 @@
-"""When a follower connects again (``client.follower``)."""
+"""Waits of a follower before it connects again (``client.follower``)."""
 
 import random
 from collections.abc import AsyncIterator

@@ -63,7 +63,7 @@ def test_usage_shrinks_with_confirmations() -> None:
 
 
 def test_without_confirmation_nothing_runs() -> None:
-    """No ``new``, no second replacement of the same pair (GA-22); duplicates of the confirmation are ignored."""
+    """The pair is not replaced twice, without a ``new`` (GA-22); duplicates of the confirmation are ignored."""
     world = room(confirms=False)
     world.given(gang(), *three())
     world.send(real("t1"))
@@ -229,7 +229,7 @@ def test_another_answer_returns_the_ask() -> None:
 
 
 def test_a_real_ask_resized_while_it_waits_for_its_place() -> None:
-    """Its new size counts when it begins: what still fits takes the place (AP-110), what does not waits again (GA-33)."""
+    """The new size counts when the ask begins: if it still fits it takes the place (AP-110), else it waits again (GA-33)."""
     for size, told in [(1, ["t1 on n1"]), (2, ["t1 on n1"]), (3, [])]:
         world = room(2, confirms=False)
         world.given(gang(2), holder("p1", vcore=2), real("t1", vcore=2))
@@ -243,7 +243,7 @@ def test_a_real_ask_resized_while_it_waits_for_its_place() -> None:
 
 
 def test_a_placeholder_shrunk_while_it_is_replaced() -> None:
-    """It holds less from then on (AP-111): what takes more waits again, at no moment above what was held (GA-33)."""
+    """A smaller placeholder holds less (AP-111): an ask that takes more waits again, never above what was held (GA-33)."""
     world = room(2, confirms=False)
     world.given(gang(2), holder("p1", vcore=2), real("t1", vcore=2))
     world.send(holder("p1", vcore=1), ask("big", "gang", vcore=1, priority=9))
@@ -293,7 +293,7 @@ def test_removal_takes_all() -> None:
 
 
 def test_placeholders_need_a_group() -> None:
-    """Without a task group a placeholder is refused (AP-107)."""
+    """A placeholder without a task group is refused (AP-107)."""
     world = room()
     world.given(gang())
     world.send(holder("p1", group=""))
@@ -333,7 +333,7 @@ def test_groups_of_several_sizes() -> None:
 
 
 def test_ordinary_asks_of_a_gang() -> None:
-    """Without a group, or of a group that has no placeholders, a real ask waits for nobody (GA-4, GA-13)."""
+    """A real ask without a group, or of a group that has no placeholders, waits for none of them (GA-4, GA-13)."""
     world = room()
     world.given(gang(), *three())
     world.send(ask("t1", "gang", vcore=1), real("t2", group="other"))
@@ -351,7 +351,7 @@ def test_a_draining_node_keeps_its_gang() -> None:
 
 @pytest.mark.parametrize("termination_type", ["STOPPED_BY_RM", "TIMEOUT", "PREEMPTED_BY_SCHEDULER", "PLACEHOLDER_REPLACED"])
 def test_placeholders_that_end_otherwise(termination_type: str) -> None:
-    """No real ask takes their place; when none is left real asks are ordinary (GA-73, GA-25, GA-78, AP-123)."""
+    """Placeholders that end otherwise are not replaced; with none left asks are ordinary (GA-73, GA-25, GA-78, AP-123)."""
     world = room(3, confirms=False)
     world.given(gang(), holder("p1", group="a"), holder("p2", group="a"), holder("p3", group="b", vcore=9))
     world.given(real("t1", group="b"))

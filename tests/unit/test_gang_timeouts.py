@@ -6,7 +6,7 @@ from world import RELEASED, app, ask, make_world, node, queue, release, tree
 
 
 def test_all_real_tasks_end() -> None:
-    """Everything was replaced and ended: Completing, 30 s later Completed (AP-41, AP-43)."""
+    """All placeholders were replaced and the tasks ended: Completing, 30 s later Completed (AP-41, AP-43)."""
     world = room()
     world.given(gang(), *three(), real("t1"), real("t2"), real("t3"))
     world.send(*(release(key, "gang") for key in ("t1", "t2", "t3")), at=10)
@@ -18,7 +18,7 @@ def test_all_real_tasks_end() -> None:
 
 
 def test_the_last_placeholder_of_a_completing_gang() -> None:
-    """It ends before the 30 s are over, and nothing is left to come (AP-42): Completed at once."""
+    """The last placeholder ends before the 30 s are over, and nothing is left to come (AP-42): Completed at once."""
     world = room()
     world.given(gang(2), holder("p1"), holder("p2"), real("t1"))
     world.given(release("t1", "gang"), at=10)
@@ -80,7 +80,7 @@ def test_one_timer_from_the_first_placeholder_on() -> None:
 
 
 def test_no_timer_for_pending_placeholders_and_none_for_running_gangs() -> None:
-    """It begins with an allocation while the application is Accepted, not before and not later (GA-40)."""
+    """The timer begins with an allocation while the application is Accepted, not before and not later (GA-40)."""
     world = make_world(tree(queue("g")), [node("n1", vcore=2)])
     world.given(gang(timeout_s=60), holder("p1", vcore=3))
     world.wait(1000)
@@ -125,7 +125,7 @@ def test_hard_timeout_ends_real_tasks_too() -> None:
 
 
 def test_soft_timeout_lets_replacements_finish() -> None:
-    """In flight: it is neither released nor forgotten (GA-47, GA-48), and Accepted waits for it (GA-42)."""
+    """A replacement in flight is neither released nor forgotten (GA-47, GA-48), and Accepted waits for it (GA-42)."""
     world = make_world(tree(queue("g")), [node("n1", vcore=2)], confirms=False)
     world.given(gang(3, timeout_s=60), holder("p1"), holder("p2", vcore=9), real("t1"))
     world.wait(60)
@@ -140,7 +140,7 @@ def test_soft_timeout_lets_replacements_finish() -> None:
 
 @pytest.mark.parametrize("again", [1, 2])
 def test_the_key_of_a_placeholder_that_timed_out_is_free(again: int) -> None:
-    """It may come again as a real ask, of the same size or of another (AP-127)."""
+    """The key may come again as a real ask, of the same size or of another (AP-127)."""
     world = make_world(tree(queue("g")), [node("n1", vcore=2)])
     world.given(gang(2, timeout_s=60), holder("p1"), holder("p2"), real("t1"))
     world.wait(60)
@@ -188,7 +188,7 @@ def test_real_tasks_that_come_too_late() -> None:
 
 
 def test_placeholders_that_were_not_announced() -> None:
-    """No total is never reached: the application waits, and the placeholders end by timeout (GA-79)."""
+    """Placeholders without a total never reach it: the application waits, and they end by timeout (GA-79)."""
     world = room()
     world.send(app("gang", "root.g"), holder("p1"))
     world.expect("gang New", "gang Accepted", "p1 on n1")

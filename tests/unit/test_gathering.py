@@ -94,7 +94,7 @@ def lacking_once() -> Callable[[], bool]:
 
 
 async def test_messages_go_on_to_come_together(autojump_clock: trio.testing.MockClock) -> None:
-    """Who sends several messages during a pause does not wait for answers, also if all have come: the next ones gather too."""
+    """A sender of several messages in a pause does not wait for answers, also if all have come: the next ones gather too."""
     taken = await delays([20] * COUNT, lacking_once())
     assert taken[:2] == [[0.0], [0.0]]
     assert max(map(max, taken)) <= GATHER_S + 1e-9
@@ -102,7 +102,7 @@ async def test_messages_go_on_to_come_together(autojump_clock: trio.testing.Mock
 
 
 async def test_one_message_in_a_pause_is_the_last_that_waits(autojump_clock: trio.testing.MockClock) -> None:
-    """Who sends one message during a pause may wait for its answer, so the next one is read at once."""
+    """A sender of one message in a pause may wait for its answer, so the next one is read at once."""
     taken = await delays([20] * COUNT, lacking_once(), apart_s=GATHER_S - MS)
     assert taken == [[0.0], [0.0], [pytest.approx(MS)], *[[0.0]] * (COUNT - 3)]
 

@@ -24,7 +24,7 @@ def below(queue: QueueConfig) -> list[QueueConfig]:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_every_configuration_is_valid(seed: int) -> None:
-    """No drawn configuration breaks a rule of the queue file, the reloaded ones included (E01 to E03, E05 to E39)."""
+    """Drawn configurations keep all rules of the queue file, also the reloaded ones (E01 to E03, E05 to E39)."""
     scenario = generate(seed, queues=1 + seed % 20, nodes=1 + seed % 7, reloads=2)
     updates = [request.config for request in requests_of(scenario) if isinstance(request, si.UpdateConfigurationRequest)]
     assert len(updates) == 2
@@ -57,7 +57,7 @@ def test_the_seed_decides_everything() -> None:
 
 
 def test_sizes_are_as_asked() -> None:
-    """Without churn and mistakes there are exactly as many nodes, applications and asks as asked for, in order of time."""
+    """Scenarios without churn and mistakes have exactly the nodes, applications and asks that were wanted, in order of time."""
     scenario = generate(1, queues=5, nodes=4, applications=7, asks=300, churn=0, mistakes=0)
     counts: Counter[str] = Counter()
     for request in requests_of(scenario):

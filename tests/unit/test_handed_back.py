@@ -166,7 +166,7 @@ def test_it_preempts_again_15_seconds_later() -> None:
 
 
 def test_an_ask_that_requires_its_node() -> None:
-    """It waits until the node is no longer left out, and reserves nothing meanwhile."""
+    """The ask waits until its node is no longer left out, and reserves nothing meanwhile."""
     world = make_world(QUEUES, [*TWO, app("app-1"), ask("t1", "app-1", requires="n2", vcore=1)])
     world.given(hand_back("t1"), at=1)
     world.wait(30)

@@ -69,7 +69,7 @@ def test_the_line_of_a_command_is_a_whole_sentence() -> None:
 
 
 def test_connection_options_are_described_once() -> None:
-    """In their own topic, to which the help of commands that have them refers."""
+    """Options of connections are in their own topic, to which the help of commands that have them refers."""
     topic = printed("help", "connection")
     options = ("--url URL", "--token-file", "--tls-ca", "--tls-cert", "--tls-key", "--insecure")
     assert [option for option in options if option not in topic] == []

@@ -56,7 +56,7 @@ def test_the_same_work_at_other_times(seed: int) -> None:
 
 
 def test_an_application_is_moved_as_a_whole() -> None:
-    """Its messages keep their distances, also those of operators, and those that others have a part in."""
+    """Messages of an application keep their distances, also those of operators, and those that others have a part in."""
     apps = [si.AddApplicationRequest(name, "root.a", ugi=si.UserGroupInformation("u")) for name in "ab"]
     found = jittered(
         scenario(

@@ -36,7 +36,7 @@ NO_ARRAYS += ("1,1", "1-3,2", "1%0", "1%2,3%4", "1-", "1,,2", "1-5:0", "9" * 30,
 
 @pytest.mark.parametrize("text", NO_ARRAYS)
 def test_what_is_no_array(text):
-    """It names what was found, however large it is."""
+    """The error names what was found, however large it is."""
     with pytest.raises(ValueError, match=r"found .*, expected"):
         array(text)
 
@@ -69,7 +69,7 @@ def test_what_is_no_begin(text):
 
 
 def test_a_dependency():
-    """Without a condition the other job has to complete."""
+    """A dependency without a condition waits for completion."""
     assert after("job-3") == After("job-3")
     assert after("job-3.4:failed") == After("job-3", 4, Condition.FAILED)
     assert after("job-3:any") == After("job-3", condition=Condition.ANY)

@@ -65,13 +65,13 @@ def test_the_tail_of_an_attempt(tmp_path, capfdbinary, monkeypatch, content, cou
 
 
 def link(directory, index, attempt, target):
-    """What an attempt writes is in a file that the job has named."""
+    """Make the output file of an attempt a link to a file that the job has named."""
     (directory / f"{index}.{attempt}").mkdir()
     (directory / f"{index}.{attempt}" / "out").symlink_to(target)
 
 
 def test_a_file_of_several_attempts_is_printed_once(tmp_path, capfdbinary):
-    """What is new in it when another attempt has begun has a line before it; a file that was emptied begins again."""
+    """Output that is new when another attempt has begun has a line before it; a file that was emptied begins again."""
     named = tmp_path / "named"
     named.write_bytes(b"one\ntwo\n")
     link(tmp_path, 3, 0, named)
@@ -86,7 +86,7 @@ def test_a_file_of_several_attempts_is_printed_once(tmp_path, capfdbinary):
 
 
 def test_a_file_of_several_tasks_is_printed_once(tmp_path, capfdbinary):
-    """Nobody knows which of them has written a line: it has no mark. Their own files have marks."""
+    """A file of several tasks has no marks, because its lines do not say which task wrote them; files of one task have marks."""
     named = tmp_path / "named"
     named.write_bytes(b"of both\n")
     places = {}

@@ -1,4 +1,4 @@
-"""Which tasks are preempted for an ask: small clusters, examples of YuniKorn's user guide, and priorities (PE-28)."""
+"""Victims of an ask: small clusters, examples of YuniKorn's user guide, and priorities (PE-28)."""
 
 from typing import Any
 
@@ -105,7 +105,7 @@ def test_s4_a_parent_at_its_max() -> None:
 
 
 def test_room_on_the_node_or_not() -> None:
-    """With as many victims a node with room for the ask, where the newer one goes, comes before one without (PE-44)."""
+    """A node with room for the ask, where the newer victim goes, comes before one without, if as many go (PE-44)."""
     text = tree(queue("parent", leaf("c1"), leaf("c2", guaranteed={"first": 5}), max={"first": 10}))
     runs = [("t1", "c1", "n1", five()), ("t2", "c1", "n2", five())]
     assert gone(cluster(text, [node("n1", first=5), node("n2", first=10)], *runs), wants("a", "app-c2", first=5)) == ["t2"]
@@ -123,7 +123,7 @@ def test_at_the_guarantee_in_one_type() -> None:
 
 
 def test_s5_one_node_does_not_free_enough() -> None:
-    """For a max of a queue, too, all victims run on one node (PE-43)."""
+    """All victims run on one node, also for a max of a queue (PE-43)."""
     text = tree(queue("parent", leaf("c1"), leaf("c2", guaranteed={"first": 5}), max={"first": 6}))
     runs = [("t1", "c1", "n1", {"first": 4}), ("t2", "c1", "n2", {"first": 2})]
     world = cluster(text, [node("n1", first=5), node("n2", first=4)], *runs)
@@ -198,7 +198,7 @@ def test_s13_types_that_nobody_uses_do_not_matter() -> None:
 
 
 def test_s14_whom_the_guarantee_spares() -> None:
-    """Without t1 c1 would have 5 < 10, so t2 is the victim (PE-41)."""
+    """Victim t2 goes, because without t1 c1 would have 5 < 10 (PE-41)."""
     c1, c2 = leaf("c1", guaranteed={"first": 10}), leaf("c2", guaranteed={"first": 10, "second": 2})
     runs = [("t1", "c1", "n1", {"first": 10}), ("t2", "c1", "n2", {"first": 5}), ("u", "c2", "n2", {"first": 5, "second": 3})]
     nodes = [node(name, first=10, second=3, third=10) for name in ("n1", "n2")]

@@ -1,4 +1,4 @@
-"""Which application first in a leaf (PR-73)."""
+"""The order of applications in a leaf (PR-73)."""
 
 from typing import Any
 
@@ -274,7 +274,7 @@ def test_a_class_is_kept_where_nothing_limits_running_applications() -> None:
 
 
 def test_a_class_that_was_found_short_is_left() -> None:
-    """Its result does not hold for the new key."""
+    """The result of a class does not hold for the new key."""
     before, after = first_placement("x", sizes=(20, 1, 2), maxapplications=9)
     assert before[0] not in after
     assert before[2] in after

@@ -66,7 +66,7 @@ def test_commit_below_root(limit: Resource | None, allocated: Resource, wanted: 
     ],
 )
 def test_commit_at_root(limit: Resource | None, allocated: Resource, wanted: Resource, fit: bool) -> None:
-    """At root a type that no node offers is refused (QU-38, QU-40)."""
+    """A type that no node offers is refused at root (QU-38, QU-40)."""
     assert fits(queues(limit, {"root.q": (None, allocated)}), "root.q", **wanted) is fit
 
 

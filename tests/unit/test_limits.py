@@ -68,7 +68,7 @@ def test_star_is_for_each_user_that_is_not_named() -> None:
 
 
 def test_star_at_other_levels() -> None:
-    """At the other queues of the path their own entries apply (QU-62)."""
+    """The other queues of the path apply their own entries (QU-62)."""
     world = make_world(tree(queue("a", limits=[limit("bob", vcore=2, memory=1)]), queue("b"), limits=[limit("*", vcore=3)]), BIG)
     world.given(app("one", user="bob"), app("two", "root.b", user="bob"))
     world.given(*asks("one", "t1", "t2", "t3"), *asks("two", "t4", "t5"))
@@ -139,7 +139,7 @@ PARENT_AND_ROOT = [listed("root.parent", "test_parent"), listed("root", "test_ro
     ],
 )
 def test_choice_of_group(path_up: list[QueueLimits], groups: tuple[str, ...], chosen: str | None) -> None:
-    """From the leaf upwards, the first group in the order of the text (QU-67 to QU-69)."""
+    """The first group counts, from the leaf upwards, in the order of the text (QU-67 to QU-69)."""
     choice = choose_group(path_up, UserGroups("bob", groups))
     assert (choice and f"{choice.group} in {choice.path}") == chosen
 
@@ -181,7 +181,7 @@ def test_nothing_left_then_the_choice_is_made_anew(
 
 
 def test_a_gang_that_changes_places_keeps_its_choice() -> None:
-    """When a task takes the place of the last placeholder, its application has something left all the time (QU-70)."""
+    """An application has something left all the time when a task takes the place of its last placeholder (QU-70)."""
     world = make_world(tree(queue("a")), BIG)
     world.given(app("gang", groups=("dev",), placeholders={"vcore": 1}), holder("p1"))
     world.given(configure(tree(queue("a", limits=[DEV]))))
@@ -191,7 +191,7 @@ def test_a_gang_that_changes_places_keeps_its_choice() -> None:
 
 
 def test_a_task_that_is_handed_back_keeps_the_choice() -> None:
-    """It waits again, so its application has something left all the time (QU-70, AP-144)."""
+    """The task waits again, so its application has something left all the time (QU-70, AP-144)."""
     world = make_world(tree(queue("a")), BIG)
     world.given(app("app-1", groups=("dev",)), *asks("app-1", "t1"))
     world.given(configure(tree(queue("a", limits=[DEV]))))
@@ -346,7 +346,7 @@ def test_a_placeholder_counts_until_its_place_is_taken() -> None:
 
 
 def test_a_preempted_task_counts_until_it_has_gone() -> None:
-    """Its release has to be confirmed first (QU-75)."""
+    """A preempted task counts until its release is confirmed (QU-75)."""
     limits = [limit("bob", vcore=9)]
     world = make_world(
         tree(queue("a", guaranteed={"vcore": 9}), queue("b", limits=limits)), [node("n1", vcore=9)], confirms=False
@@ -393,7 +393,7 @@ def test_a_queue_that_the_file_drops_has_no_limits() -> None:
 
 
 def test_a_parent_that_the_file_drops_has_no_limits() -> None:
-    """Its leaves are bound by the limits of the queues that stay only (QU-76)."""
+    """The leaves of a dropped parent are bound by the limits of the queues that stay only (QU-76)."""
     parent = queue("p", queue("a"), limits=[limit("alice", vcore=1)])
     world = make_world(tree(parent, queue("b"), limits=[limit("alice", vcore=2)]), BIG)
     world.given(app("app-1", "root.p.a"), *asks("app-1", "t1", "t2", "t3"))
@@ -403,7 +403,7 @@ def test_a_parent_that_the_file_drops_has_no_limits() -> None:
 
 
 def test_a_queue_that_the_file_drops_keeps_its_max() -> None:
-    """Its own quotas bound it until it is empty: ``max``, and how many applications run in it (QU-76)."""
+    """A dropped queue is bound by its own quotas until it is empty: ``max``, and how many applications run in it (QU-76)."""
     world = make_world(tree(queue("a", max={"vcore": 1}, maxapplications=1), queue("b")), BIG)
     world.given(app("app-1"), app("app-2"), *asks("app-1", "t1", "t2"), ask("t3", "app-2", memory=1))
     world.send(configure(tree(queue("b"))))
@@ -437,7 +437,7 @@ def test_lowered_limits_stop_nothing() -> None:
 
 
 def test_a_group_without_its_limit_is_chosen_anew() -> None:
-    """If its limit is gone where it was found, usage moves to the group that is found now (QU-77)."""
+    """Usage moves to the group that is found now if the limit is gone where it was found (QU-77)."""
     world = make_world(tree(queue("a", limits=[limit(groups=("dev",), vcore=9)]), limits=[limit(groups=("ops",), vcore=9)]), BIG)
     world.given(app("app-1", groups=("dev", "ops")), *asks("app-1", "t1", "t2"))
     assert held(world) == {"group dev in root.a": {"vcore": 2}}
@@ -451,7 +451,7 @@ def test_a_group_without_its_limit_is_chosen_anew() -> None:
 
 
 def test_the_queue_where_it_was_found_counts() -> None:
-    """That the same group is limited higher up does not keep the choice (QU-77)."""
+    """A limit of the same group higher up does not keep the choice (QU-77)."""
     dev, ops = limit(groups=("dev",), vcore=9), limit(groups=("ops",), vcore=9)
     world = make_world(tree(queue("a", limits=[dev]), limits=[dev]), BIG)
     world.given(app("app-1", groups=("dev", "ops")), *asks("app-1", "t1"))

@@ -55,7 +55,7 @@ def test_resource_hours(amounts: dict[str, int], text: str) -> None:
 
 
 def test_amounts_are_one_word() -> None:
-    """In the order of events and the units of the queue file; nothing is 0."""
+    """Amounts are in the order of events and in the units of the queue file; no amount is 0."""
     assert cells.resource({"gpu": 1, "memory": 3 * 2**20, "vcore": 1500}) == "vcore=1.5,memory=3Mi,gpu=1"
     assert cells.resource({}) == "0"
 
@@ -95,7 +95,7 @@ EVIL = 'a\x1b[2J\nb\x9b31m\u202e\x7f"é'
 
 
 def test_what_a_terminal_would_obey() -> None:
-    """No format prints control characters of a name, and JSON and YAML still have the name."""
+    """Control characters of a name are not printed in any format, and JSON and YAML still have the name."""
     column = Column("NAME", field("name"))
     printout = Printout([{"name": EVIL}], [EVIL], lambda is_wide: table([column], [{"name": EVIL}]))
     printed = {output: "\n".join(formatted(printout, output)) for output in ("table", "json", "yaml", "name")}

@@ -141,7 +141,7 @@ async def test_the_name_of_a_number_is_that_of_its_user_alone(monkeypatch: pytes
 async def test_a_directory_of_users_that_does_not_answer_holds_nobody_for_long(
     monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
 ) -> None:
-    """Who was known is known on; others are refused, after the first one at once; when it answers again all are known."""
+    """Known users stay known; others are refused, after the first one at once; when the directory answers again all are known."""
     hangs, begun, ends, asked = False, threading.Event(), threading.Event(), list[int]()
 
     def account(uid: int) -> Account:

@@ -31,7 +31,7 @@ def keep(store: Store, jobs: dict[str, int]) -> None:
 
 
 class Files:
-    """What jobs have written.
+    """The files that jobs have written.
 
     Args:
         stay: the jobs of which something is left, however often it is deleted.
@@ -90,7 +90,7 @@ async def test_a_user_whose_files_cannot_be_deleted_delays_nobody(store: Store, 
 
 
 async def test_what_cannot_be_deleted_is_said_once(store: Store, tmp_path: Path) -> None:
-    """It is left, and so are the others of the user if there is no end of them; the next sweep has nothing to do."""
+    """An undeletable file is left, and so are the others of the user if there is no end of them; the next sweep skips them."""
     keep(store, {f"job-{number}": ANN for number in range(1, 31)})
     files = Files(stay=["job-3", "job-7"])
     said = Log(store, files)
@@ -110,7 +110,7 @@ async def test_what_cannot_be_deleted_is_said_once(store: Store, tmp_path: Path)
 
 
 async def test_a_program_that_cannot_be_started_deletes_nothing(store: Store, tmp_path: Path) -> None:
-    """As when the machine has no more processes: the reason is named."""
+    """A program that cannot start, as when the machine has no more processes, is named with its reason."""
     keep(store, {"job-1": ANN})
     files = Files()
 
@@ -125,7 +125,7 @@ async def test_a_program_that_cannot_be_started_deletes_nothing(store: Store, tm
 
 
 async def test_a_job_that_goes_on_meanwhile_is_not_forgotten(store: Store, tmp_path: Path) -> None:
-    """It was requeued after the sweep has found it, and before its turn came."""
+    """The job was requeued after the sweep had found it, and before its turn came."""
     keep(store, {f"job-{number}": ANN for number in range(1, 102)})
     found: list[str] = []
 

@@ -30,7 +30,7 @@ def test_a_scope_has_the_limits_of_its_task():
 
 
 def test_what_a_task_has_not_asked_for_has_no_limit():
-    """No memory is no limit of it, and no core the least weight."""
+    """A task without memory has no limit of it, and one without cores the least weight."""
     prefix = SYSTEMD.prefix(job_of("true", resource={"gpu": 1}), TASK)
     assert [entry for entry in prefix if "=" in entry] == ["CPUWeight=1"]
 

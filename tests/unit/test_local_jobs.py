@@ -288,7 +288,7 @@ def test_the_daemon_is_told_how_long_tasks_run_at_most(world):
 
 @pytest.mark.parametrize("which", ["application", "ask", "request"])
 def test_what_the_daemon_rejects_has_ended(world, which):
-    """With its reason; the application goes, because nothing would complete it."""
+    """The job ends with the reason; the application goes, because nothing would complete it."""
     _, effects = world.submit()
     (task,) = effects.tasks.values()
     match which:
@@ -331,7 +331,7 @@ def test_there_is_a_bound(world):
 
 
 def test_a_gang_that_can_never_start_is_refused(world):
-    """Its placeholders would hold the machine until its timeout. The tasks of an array may run one after the other."""
+    """The placeholders would hold the machine until their timeout. The tasks of an array may run one after the other."""
     with pytest.raises(SubmitRefused, match="found 5 of vcore for a gang of 5, expected at most 4:"):
         world.submit(is_gang=True, last=4, resource={"vcore": 1000})
     world.submit(is_gang=True, last=3, resource={"vcore": 1000})
@@ -365,7 +365,7 @@ def test_a_job_runs_in_no_other_queue_than_it_has_named(world, queue, leaf):
 
 @pytest.mark.parametrize("queue", ["", "root.batch.small", "batch.small", "ROOT.Batch.Small", "root.batch", "root"])
 def test_a_queue_is_named_in_several_ways(world, queue):
-    """With or without its root, in any case; a rule may choose one below it."""
+    """A queue may be named with or without its root, in any case; a rule may choose one below it."""
     world.submit(queue=queue)
     assert accept(world, "root.batch.small").ended == []
 
@@ -418,7 +418,7 @@ def test_a_rejected_gang_is_told_which_queues_run_gangs(world):
 @pytest.mark.parametrize("gpu_type", ["gpu", "nvidia.com/gpu", "amd.com/gpu"])
 @pytest.mark.parametrize("named", ["gpu", "nvidia.com/gpu"])
 def test_gpus_have_one_name(gpu_type, named):
-    """That of the queue file, whatever a job and the local resource manager are told."""
+    """The name is that of the queue file, whatever a job and the local resource manager call it."""
     world = World(this_machine({named: 2, "vcore": 4000}, gpu_type))
     assert world.machine.resource[gpu_type] == 2
     assert {"gpu", "nvidia.com/gpu", gpu_type} & set(world.machine.resource) == {gpu_type}
@@ -477,7 +477,7 @@ def test_the_cores_of_a_cgroup(tmp_path):
 
 @pytest.mark.parametrize(("name", "user"), [("bob", "bob"), ("CORP\\bob", "uid7"), (None, "uid7")])
 def test_the_name_of_the_user_is_one_for_the_daemon(monkeypatch, name, user):
-    """It would reject all jobs of another one (CF-21)."""
+    """The daemon would reject all jobs of another name (CF-21)."""
 
     def entry(number):
         if name is None:
@@ -500,7 +500,7 @@ def test_the_gpus_of_a_machine(tmp_path):
 
 
 def test_what_has_its_place_begins_as_soon_as_nothing_keeps_it(world):
-    """It says why it does not; then it begins once, with the reason of its attempt."""
+    """A task says why it does not begin; then it begins once, with the reason of its attempt."""
     world.submit()
     world.jobs.delay_starts("the disk is full")
     effects = world.allocate("job-1.0")
@@ -516,7 +516,7 @@ def test_what_has_its_place_begins_as_soon_as_nothing_keeps_it(world):
 
 @pytest.mark.parametrize("how", ["cancelled", "released", "told again"])
 def test_what_has_lost_its_place_meanwhile_does_not_begin(world, how):
-    """It was cancelled, its place was taken away, or the daemon was started again and places it anew."""
+    """The task was cancelled, its place was taken away, or the daemon was started again and places it anew."""
     world.submit()
     world.jobs.delay_starts("the disk is full")
     world.allocate("job-1.0")
@@ -534,7 +534,7 @@ def test_what_has_lost_its_place_meanwhile_does_not_begin(world, how):
 
 
 def test_a_delayed_gang_begins_as_a_whole(world):
-    """If one of its tasks loses its place meanwhile, the others wait for it."""
+    """The other tasks wait for one that loses its place meanwhile."""
     world.submit(is_gang=True, last=1)
     world.allocate("job-1.placeholder1", "job-1.placeholder2", placeholder=True)
     world.jobs.delay_starts("the disk is full")

@@ -31,7 +31,7 @@ async def test_a_program_that_hangs_is_killed(hanging: Path, monkeypatch: pytest
 async def test_a_program_that_cannot_be_killed_is_the_last_one_of_its_user(
     tmp_path: Path, hanging: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It waits for a file system that does not answer; others are started for other users, and for this one when it has ended."""
+    """The program waits for a file system without answers; others start for other users, and for this one at its end."""
     killed: list[int] = []
     for name in ("LIMIT_S", "KILLED_S"):
         monkeypatch.setattr(removal, name, 0.0)

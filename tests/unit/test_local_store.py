@@ -43,14 +43,14 @@ def test_it_is_there_again(store, tmp_path):
 
 
 def test_a_job_may_change(store):
-    """Its number stays."""
+    """The number of the job stays."""
     keep(store, "job-1")
     store.commit([job_of("true", id="job-1", token="job-1", placed_in="root.a")], [], [], 0)
     assert (store.find("job-1").leaf, store.next_number()) == ("root.a", 2)
 
 
 def test_the_environment_is_kept_until_the_job_has_ended(store):
-    """It may have secrets, and ten thousand of them are large."""
+    """The environment may have secrets, and ten thousand of them are large."""
     store.commit([job_of("true", id="job-1", environ=[b"SECRET=" + b"x" * 50])], [], [], 0)
     assert store.find("job-1").environ == [b"SECRET=" + b"x" * 50]
     store.commit([], [], ["job-1"], 5)
@@ -131,7 +131,7 @@ def test_who_has_most_ended_jobs_loses_them_first(store, tmp_path, monkeypatch, 
 
 
 def test_a_forgotten_job_is_there_no_more(store, tmp_path):
-    """For nobody, at once; what has not ended stays. Its tasks are deleted in steps, and then nothing is left of it."""
+    """An ended job is gone for everybody at once. Its tasks are deleted in steps, until nothing is left of it."""
     jobs = [job_of("true", id=name, token=name, login=Login(7)) for name in ("job-1", "job-2")]
     many = [Task("job-1", index, State.COMPLETED) for index in range(1200)]
     store.commit(jobs, many, ["job-1"], 5, many[:10])
@@ -147,7 +147,7 @@ def test_a_forgotten_job_is_there_no_more(store, tmp_path):
 
 
 def test_all_of_a_job_is_kept_and_lists_show_the_beginning_of_its_command(store, tmp_path):
-    """Its arguments, environment and ranges are large, and lists do not read them."""
+    """The arguments, environment and ranges are large, and lists do not read them."""
     words = [b"cat", b"", b"x" * 5000, b"y" * 100_000, b"z"]
     ranges = [(index, index) for index in range(1, 1000, 2)]
     job = job_of("", id="job-1", arguments=words, ranges=ranges, first=1, last=999)

@@ -141,7 +141,7 @@ def test_a_task_begins_at_its_time(world):
 
 
 def test_a_retry_waits_as_long_as_it_was_told(world):
-    """Its application leaves meanwhile, because it would be Completed after 30 seconds, and comes with its records."""
+    """The application leaves meanwhile, because it would be Completed after 30 seconds, and comes with its records."""
     world.submit(retries=1, retry_delay_s=60)
     effects = world.run("job-1.0", 3)
     assert (asked(effects), released(effects), applications(effects)) == ([], [], ["-job-1"])
@@ -192,7 +192,7 @@ def test_a_cancelled_array_asks_for_nothing_more(world):
 @pytest.mark.parametrize("code", [0, 3])
 @pytest.mark.parametrize("condition", Condition)
 def test_a_job_begins_after_another_one(world, condition, code):
-    """It begins if the other one has ended like that, before or after its submission; else it is Cancelled, which it says."""
+    """A job begins if the other one has ended as wanted, before or after its submission; else it is Cancelled, which it says."""
     world.submit()
     _, effects = world.submit(after=[After("job-1", condition=condition)])
     word = {OK: "complete", ANY: "end", FAILED: "fail"}[condition]
@@ -253,7 +253,7 @@ def test_a_chain_that_cannot_begin_ends_at_once(world):
 
 
 def test_a_gang_waits_as_a_whole(world):
-    """Its placeholders are asked for when it may begin; if it never may, all of it ends."""
+    """The placeholders are asked for when the gang may begin; if it never may, all of it ends."""
     world.submit()
     assert world.submit(is_gang=True, last=1, after=[After("job-1")])[1].requests == []
     assert asked(world.run("job-1.0")) == ["job-2.placeholder1", "job-2.placeholder2"]
@@ -324,7 +324,7 @@ def test_arrays_go_on_element_by_element_after_one_that_has_ended(world):
 
 
 def test_the_end_that_a_restart_finds_is_that_of_the_job(world):
-    """What the store has of a task whose process has ended meanwhile is older."""
+    """The store has an older state of a task whose process has ended meanwhile."""
     job, _ = world.submit()
     task = Task("job-1", 0, State.RUNNING)
     again = Jobs(world.machine, 9, "boot", lambda: 0)

@@ -79,7 +79,7 @@ def test_exception_stays_on_the_line() -> None:
 
 
 def test_journal_priorities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the stream is the journal's, lines begin with the syslog priority."""
+    """Lines begin with the syslog priority when the stream is the journal's."""
     with (tmp_path / "journal").open("w+") as stream:
         status = os.fstat(stream.fileno())
         monkeypatch.setenv("JOURNAL_STREAM", f"{status.st_dev}:{status.st_ino}")
@@ -101,7 +101,7 @@ def test_redirected_is_not_the_journal(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_terminal() -> None:
-    """On a terminal: coloured level, event, keys; blanks and control characters quoted."""
+    """Level, event and keys are coloured on a terminal; blanks and control characters are quoted."""
     stream = Terminal()
     configure("info", stream)
     log_event(log, logging.WARNING, "app_rejected", app="app-1", reason="no such queue", user="\033[2J", queue="")
@@ -111,7 +111,7 @@ def test_terminal() -> None:
 
 
 def test_terminal_shows_tracebacks() -> None:
-    """On a terminal a traceback follows its event."""
+    """A traceback follows its event on a terminal."""
     stream = Terminal()
     configure("info", stream)
     try:

@@ -15,7 +15,7 @@ async def test_a_loop_that_serves_everybody_is_not_late(nursery, autojump_clock)
 
 
 async def test_the_longest_hold_is_forgotten_after_a_minute_or_two(mock_clock):
-    """That of the minute before still counts, so that no scrape misses it."""
+    """The longest hold of the minute before still counts, so that no scrape misses it."""
     holds = LoopHolds()
     mock_clock.jump(WINDOW_S)
     holds.note(0.2)

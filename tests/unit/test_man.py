@@ -19,7 +19,7 @@ def lines() -> list[str]:
 
 
 def test_every_command_is_described() -> None:
-    """With its options, those of subcommands too; the options of connections come once, but ``serve`` has its own."""
+    """Each command has its options, those of subcommands too; the options of connections come once, but ``serve`` has its own."""
     titles = [line for line in lines() if line.startswith(".SS")]
     for name in main.list_commands(click.Context(main)):
         assert any(line.startswith(f'.SS "ykactor {name} ') for line in titles)

@@ -1,4 +1,4 @@
-"""When a scrape is made anew, and what becomes of it if a partition does not answer."""
+"""A scrape is made anew in time, also if a partition does not answer."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -82,7 +82,7 @@ async def test_a_partition_that_does_not_answer(nursery: trio.Nursery, autojump_
 
 
 async def test_a_partition_whose_inbox_is_full_or_closed(nursery: trio.Nursery, autojump_clock: Any) -> None:
-    """It was not asked, so it is asked the next time."""
+    """The partition was not asked, so it is asked the next time."""
     daemon = Daemon()
     others = [Read(lambda *_: iter(()), lambda _: None) for _ in range(3)]  # type: ignore[arg-type]
     for other in others:

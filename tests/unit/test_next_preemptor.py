@@ -21,7 +21,7 @@ def crowded(preemptors: int) -> World:
 
 
 def preempted(world: World) -> dict[str, float]:
-    """When each ask preempted."""
+    """The times at which each ask preempted."""
     return {fact.ask.allocation_key: fact.at_ns / 1e9 for fact in world.facts if isinstance(fact, Preempted)}
 
 
@@ -43,7 +43,7 @@ def test_six_asks_on_two_nodes() -> None:
 
 
 def test_one_place_one_attempt() -> None:
-    """No other ask is placed, so the rest wait for their 15 seconds."""
+    """Other asks are not placed, so the rest wait for their 15 seconds."""
     world = crowded(4)
     world.run(32)
     confirm(world, 32, "p0")

@@ -54,7 +54,7 @@ def test_what_runs_goes_on() -> None:
 
 
 def test_a_reservation_ends() -> None:
-    """Its ask could not run there; one that still selects the node keeps it (SC-151)."""
+    """The ask could not run on the node; one that still selects it keeps the reservation (SC-151)."""
     world = made(ask("t1", "app-1", vcore=2, on="n1"), node("n2", vcore=4), selecting("t2", "zone", vcore=2), zone="a")
     world.run(3)
     world.expect("t2 reserves n1")
@@ -65,7 +65,7 @@ def test_a_reservation_ends() -> None:
 
 
 def test_only_what_the_entry_has_is_replaced() -> None:
-    """No attributes, and the same ones, change nothing; the name of the partition alone is no change."""
+    """An entry without attributes, or with the same ones, changes nothing; the name of the partition alone is no change."""
     world = made(zone="a")
     same = UpdateNode("n1", NodeAction.UPDATE, {"vcore": 4}, {"si/node-partition": "default"})  # type: ignore[arg-type]
     world.send(node("n1", "UPDATE", vcore=3), update(), same, update(zone="a"))

@@ -1,4 +1,4 @@
-"""Which node first (PR-62)."""
+"""The order of nodes (PR-62)."""
 
 import random
 from typing import Any
@@ -149,7 +149,7 @@ def test_unschedulable_nodes_are_left_out() -> None:
 @pytest.mark.parametrize("kind", ["fair", "binpacking"])
 @pytest.mark.parametrize("seed", range(3))
 def test_many_nodes_against_sorting(kind: str, seed: int) -> None:
-    """With more nodes than an ask cares to scan, each ask takes the node that sorting all of them anew would give (PR-67).
+    """Each ask takes the node that sorting all of them anew would give, with more nodes than an ask cares to scan (PR-67).
 
     Three shapes, full nodes and free ones, releases, foreign tasks, nodes that leave, come back and are cordoned.
     """

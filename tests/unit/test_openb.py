@@ -65,7 +65,7 @@ def test_a_task_selects_the_models_that_it_accepts(tmp_path: Path) -> None:
 
 
 def test_a_task_is_an_application_with_one_ask(tmp_path: Path) -> None:
-    """It arrives at its creation time in the leaf of its qos."""
+    """The application arrives at its creation time in the leaf of its qos."""
     head, _, application, ask = convert(tmp_path, "t,1000,512,0,0,,Burstable,Pending,5,9,")
     assert application["at"] == ask["at"] == 5
     assert application["new"][0]["applicationID"] == "t"
@@ -80,13 +80,13 @@ def test_a_task_is_an_application_with_one_ask(tmp_path: Path) -> None:
     ("times", "run_s"), [("5,9,5", 4), ("5,9,7", 2), ("5,9,", 4), ("5,5,", 1), ("5,9,9", 1)], ids=lambda value: str(value)
 )
 def test_a_task_runs_as_long_as_in_the_trace(tmp_path: Path, times: str, run_s: int) -> None:
-    """From scheduled_time, or from creation_time if it was never placed, to deletion_time, but at least a second."""
+    """The run time is from scheduled_time, or from creation_time if it was never placed, to deletion_time, at least a second."""
     *_, ask = convert(tmp_path, f"t,1000,512,0,0,,LS,Running,{times}")
     assert [entry["runSeconds"] for entry in ask["allocations"]] == [run_s]
 
 
 def test_waiting_delays_the_end(tmp_path: Path) -> None:
-    """On a full cluster a task runs later than in the trace, and as long."""
+    """A task on a full cluster runs later than in the trace, and as long."""
     rows = [f"t{number},96000,512,8,1000,,LS,Running,{number},{number + 100},{number}" for number in range(3)]
     convert(tmp_path, *rows)
     scenario = openb_scenario(read_nodes(tmp_path / "nodes.csv"), read_tasks(tmp_path / "tasks.csv"))

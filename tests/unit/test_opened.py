@@ -31,7 +31,7 @@ def test_a_reader_that_is_too_far_behind_is_told() -> None:
 
 
 def test_a_node_is_open_to_what_could_reserve_it() -> None:
-    """With reservations a node is open to all asks that its capacity has room for, without to those that fit now."""
+    """A node is open to all asks that its capacity has room for, with reservations; without, to those that fit now."""
     (node,) = _nodes(1)
     node.capacity, node.available, node.offered = {"vcore": 10}, {"vcore": 4}, True
     waits, places = OpenedNodes[IndexedNode](reserves=True), OpenedNodes[IndexedNode](reserves=False)

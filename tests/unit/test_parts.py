@@ -257,7 +257,7 @@ def test_parts_change_nothing_that_ends(end, monkeypatch):
 
 
 def test_the_changes_of_a_large_turn_are_forgotten_in_parts():
-    """No more than one part is left to the beginning of the next turn, or freed at once."""
+    """Not more than one part is left to the beginning of the next turn, or freed at once."""
     changed = Changed()
     for number in range(5 * PART_MAX + 7):
         changed.queue(f"root.q{number}")

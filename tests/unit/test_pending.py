@@ -235,7 +235,7 @@ def test_the_first_application_whose_turn_it_is_against_trying_all(seed: int) ->
 
 @pytest.mark.parametrize("is_whole", [True, False], ids=["one application", "an application for each ask"])
 def test_those_that_have_tried_are_not_looked_at_for_each_that_tries(is_whole: bool) -> None:
-    """If 2,000 asks try one after the other, ten in each pass, each is looked at a few times, not once for each before it."""
+    """Each of 2,000 asks that try in turn, ten in each pass, is looked at a few times, not once for each before it."""
     chances, alike = Chances(), [waiting(f"t{arrival}", arrival) for arrival in range(2000)]
     ask_class: AskClass = EquivalenceClass(CLASS_KEY, 0, CodeHistory())
     queues = list[AskQueue]()

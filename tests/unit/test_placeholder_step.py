@@ -47,7 +47,7 @@ def used(world):
 
 
 def test_another_node(world):
-    """Its place on the other node is taken at once, the queue's usage stays; then the placeholder leaves its node (GA-32)."""
+    """The place on the other node is taken at once, the queue's usage stays; then the placeholder leaves its node (GA-32)."""
     assert used(world) == ([2, 1], 2)
     assert world.queue("root.g")["pending"] == {}
     world.send(release("p1", "gang", CONFIRM))
@@ -177,7 +177,7 @@ def test_the_task_is_cancelled(world):
 
 
 def asks_removed(world, *said):
-    """Whose ask records are gone when this was said, in order."""
+    """The asks whose records are gone, in order."""
     start = len(world.facts)
     world.send(*said)
     return [fact.ask.allocation_key for fact in world.facts[start:] if isinstance(fact, AskRemoved)]

@@ -1,4 +1,4 @@
-"""Which leaf an application goes to: rules, filters, names, access, recovery and the last resort."""
+"""The leaf of an application: rules, filters, names, access, recovery and the last resort."""
 
 import string
 
@@ -148,7 +148,7 @@ def where(known: Registry, application: AddApplication, by: UserGroups | None = 
     ],
 )
 def test_filter(rule_filter: PlacementFilter, by: UserGroups, runs: bool) -> None:
-    """For whom a rule runs (PL-10 to PL-15)."""
+    """A filter says for which users a rule runs (PL-10 to PL-15)."""
     assert admits(rule_filter, by) is runs
 
 
@@ -344,7 +344,7 @@ def test_parent_that_is_root() -> None:
     ],
 )
 def test_no_rules(name: str, path: str) -> None:
-    """Without rules the application must name an existing leaf (PL-2)."""
+    """An application has to name an existing leaf if there are no rules (PL-2)."""
     known = registry("root.a/", "root.a.b", "root.user_dot_name", "root.default", default="")
     known.queues[QueuePath("root.default")].state = QueueState.ACTIVE if name == "default" else QueueState.DRAINING
     assert where(known, submission(name)) == path
@@ -450,7 +450,7 @@ def test_creation_asks_the_nearest_ancestor_for_access() -> None:
 
 
 def test_the_recovery_name_is_not_for_new_queues() -> None:
-    """No level of a new path may have the name, wherever it is (QU-10); a configured queue deeper down may (CF-28)."""
+    """A level of a new path may not have the name, wherever it is (QU-10); a configured queue deeper down may (CF-28)."""
     rules = (provided(create=True),)
     assert where(registry("root.a/", rules=rules), submission("root.a.@recovery@")) == "rejected"
     assert where(registry("root.a/", rules=rules), submission("root.a.@recovery@.b")) == "rejected"
@@ -487,7 +487,7 @@ def test_not_forced(tags: dict[str, str]) -> None:
 
 
 def test_recovery_queue() -> None:
-    """For forced applications only, without a check; a rule never leads there (PL-31, PL-37, QU-13)."""
+    """The recovery queue is for forced applications only, without a check; a rule never leads there (PL-31, PL-37, QU-13)."""
     known = registry("root.@recovery@!", root="")
     assert where(known, submission("nowhere", FORCED)) == "root.@recovery@"
     known = registry("root.@recovery@", "root.default", root="*")
@@ -497,7 +497,7 @@ def test_recovery_queue() -> None:
 
 
 def test_a_mistake_ends_the_search() -> None:
-    """No further rule, no default queue, no recovery (PL-5, PL-41)."""
+    """A mistake leads to no further rule, no default queue, no recovery (PL-5, PL-41)."""
     known = registry("root.b", "root.default", rules=(provided(), fixed("root.b")))
     assert where(known, submission("a!")) == "error"
     assert where(known, submission("a!", FORCED)) == "error"
@@ -505,7 +505,7 @@ def test_a_mistake_ends_the_search() -> None:
 
 
 def test_the_first_usable_rule_decides() -> None:
-    """In configuration order, and ``provided`` sees the name as submitted (PL-1, PL-36)."""
+    """Rules are tried in configuration order, and ``provided`` sees the name as submitted (PL-1, PL-36)."""
     known = registry("root.a", "root.b", rules=(fixed("missing"), user(), provided(), fixed("root.b")))
     assert where(known, submission("root.a")) == "root.a"
     assert where(known, submission()) == "root.b"

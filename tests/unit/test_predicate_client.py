@@ -35,7 +35,7 @@ def test_an_ask_waits_for_the_answer_and_others_do_not(world):
 
 
 def test_an_ask_preempts_when_its_queue_is_filled_while_it_waits():
-    """It waits no longer for the answer about n1, but for room in its queue, and may preempt on n2 (SC-154, PE-14)."""
+    """The ask no longer waits for the answer about n1, but for room in its queue, and may preempt on n2 (SC-154, PE-14)."""
     leaves = queue("a", guaranteed={"vcore": 4}, p={"preemption.delay": "2s"}), queue("b")
     world = make_world(tree(queue("p", *leaves, max={"vcore": 6})), [answering(True), node("n1", vcore=10), node("n2", vcore=4)])
     world.given(*answer("gpu", "n2"), app("app-1", "root.p.a"), app("app-2", "root.p.b"))
@@ -108,7 +108,7 @@ def test_answers_may_come_before_anybody_asks(world):
 
 
 def test_an_answer_about_an_unknown_node_is_ignored(world):
-    """It may have left meanwhile; it must not be believed when it comes back."""
+    """The node may have left meanwhile; the answer must not be believed when it comes back."""
     world.send(*answer("gpu", "n9"), node("n9", vcore=9000))
     world.given(gpu("t1", vcore=9000))
     assert world.why("t1") == PREDICATE_UNKNOWN
@@ -173,7 +173,7 @@ def test_the_hook_has_its_word_on_a_reservation(world):
 
 
 def test_a_node_that_turns_out_to_be_refused_is_kept_no_more(world):
-    """When the node has room and the hook refuses, others get it: nothing is won by waiting (SC-151)."""
+    """Other asks get the node when it has room and the hook refuses: nothing is won by waiting (SC-151)."""
     world.given(*answer("gpu", "n1", allocate=False), *answer("gpu", "n2", no="no gpu"))
     world.given(ask("f1", "app-2", on="n1", vcore=2000), ask("f2", "app-2", on="n2", vcore=2000))
     world.given(gpu("t1", vcore=4000))
@@ -235,7 +235,7 @@ def test_who_is_silent_about_one_node_is_not_waited_for_again(world):
 
 
 def test_nobody_answers(world):
-    """Without a resource manager that answers only what is known to pass does, and the reason says so (SC-155)."""
+    """Only answers that are known pass without a resource manager that answers, and the reason says so (SC-155)."""
     world.given(answering(False), *answer("gpu", "n2"))
     world.send(gpu("t1", vcore=4000), gpu("t2"))
     world.expect("app-1 Accepted", "app-1 Starting", "t1 on n2")
@@ -246,7 +246,7 @@ def test_nobody_answers(world):
 
 
 def test_the_answerer_goes_while_it_is_waited_for(world):
-    """It will not answer: the ask is refused at once, not after 10 s, and asked about anew when somebody comes."""
+    """The ask is refused at once, not after 10 s, because no answer will come, and asked about anew when somebody comes."""
     world.given(gpu("t1"))
     world.send(answering(False))
     assert NO_PREDICATE_SERVICE in world.why("t1")
@@ -269,7 +269,7 @@ def test_a_node_that_changes_or_returns_is_asked_about_again(world):
 
 
 def test_the_resource_manager_takes_back_what_it_said(world):
-    """For one class on one node, one of both, or everything (SC-156)."""
+    """Answers are taken back for one class on one node, one of both, or everything (SC-156)."""
     world.given(*answer("gpu", "n1", "n2", no="no gpu"), *answer("disk", "n1", no="slow"), gpu("t1"))
     world.send(forget("gpu", "n1"))
     world.expect("gpu on n1?")
@@ -313,7 +313,7 @@ def test_an_unasked_answer_without_a_service():
 
 
 def test_a_class_is_not_endless(world):
-    """Its name is remembered, so it is bounded."""
+    """The name of a class is remembered, so it is bounded."""
     world.send(ask("t1", "app-1", predicate="x" * (PREDICATE_CLASS_MAX + 1), vcore=1))
     world.expect("t1 rejected: tag ykactor.io/predicate: found 254 characters, expected at most 253")
 

@@ -60,7 +60,7 @@ def test_what_is_left_is_restored():
 
 
 def test_an_answer_in_time_is_not_overdue():
-    """Its deadline is void."""
+    """The deadline of an answered question is void."""
     predicates = Predicates(Changed())
     predicates.ask(0, GPU, ["n1", "n2"])
     predicates.answer(GPU, "n1", "")
@@ -127,7 +127,7 @@ def test_classes_are_bounded():
 
 
 def test_room_is_made_at_a_bounded_price():
-    """With all classes open an answer to another one does not look through them all; those answered are still found and go."""
+    """An answer to a class that all others keep open does not look through them all; those answered are still found and go."""
     world, looks = Predicates(Changed()), []
     for number in range(OPEN_MAX):
         world.ask(0, (f"open-{number}", True), ["n1"])

@@ -119,7 +119,7 @@ def test_case_3b_until_the_other_is_near_its_guarantee() -> None:
 
 
 def test_case_4_a_task_too_large_is_skipped() -> None:
-    """Without the 30 test would use 40 < 50, so two of 10 go instead (PE-40, PE-41)."""
+    """Two tasks of 10 go, because without the 30 test would use 40 < 50 (PE-40, PE-41)."""
     sets = played(guaranteed(60), guaranteed(50), prod_runs=3, prod_wants=5, test_runs=5, sizes={5: 30})
     expect(sets, "t4", "t3", ends=(50, 50))
 

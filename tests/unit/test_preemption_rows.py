@@ -11,7 +11,7 @@ from ykactor.wire.si.events import events
 
 
 def rows(world: World) -> list[Row]:
-    """From the events that the daemon would send."""
+    """The rows of the events that the daemon would send."""
     found, number = PreemptionRows(), 0
     for fact in world.facts:
         for event in events(fact, "default", number):
@@ -104,7 +104,7 @@ def test_a_queue_above_its_max() -> None:
 
 
 def test_an_application_that_is_removed() -> None:
-    """Its asks are cancelled with it."""
+    """The asks of an application are cancelled with it."""
     world = starving(confirms=False)
     world.given(wants("p2", vcore=1), at=12)
     world.wait(40)

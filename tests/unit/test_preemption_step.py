@@ -1,4 +1,4 @@
-"""When an ask preempts, what is reported, and what follows from it.
+"""The moment at which an ask preempts, what is reported, and what follows from it.
 
 ``full`` is one node of 10 that tasks of 2 of root.b fill; root.a is guaranteed 10 and its asks may preempt after 30 s.
 """
@@ -386,7 +386,7 @@ def test_elsewhere_in_the_meantime() -> None:
 
 
 def test_preemptor_of_another_size() -> None:
-    """It preempted for another size: the claim is gone; the victims are released all the same."""
+    """The ask preempted for another size: the claim is gone; the victims are released all the same."""
     world = begun()
     world.send(ask("w", "app-a", vcore=4, preempt_other=True), at=32)
     assert counts(world) == ({"vcore": 2}, {})

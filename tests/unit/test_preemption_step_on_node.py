@@ -40,7 +40,7 @@ def gone(world: World, *submissions: Submission) -> list[str]:
 
 
 def test_d1_the_newest() -> None:
-    """At once, without the delay of other asks, and reserved first (SC-78, PE-64)."""
+    """The ask preempts at once, without the delay of other asks, and reserves first (SC-78, PE-64)."""
     world = full(*(task(f"t{n}") for n in range(5)))
     world.send(daemon(), at=5)
     message = "preempting allocations to free up resources to run daemon set ask: d"

@@ -109,7 +109,7 @@ def test_bag_knows_the_highest() -> None:
 
 
 def test_bag_replaces() -> None:
-    """None in ``replace`` is "not in the bag"."""
+    """An item that is None in ``replace`` is not in the bag."""
     bag = PriorityBag()
     for old, new, highest in [(None, None, None), (None, 3, 3), (3, 1, 1), (1, 1, 1), (1, None, None)]:
         bag.replace(old, new)

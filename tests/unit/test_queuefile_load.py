@@ -192,7 +192,7 @@ def test_quota_preemption_without_effect(text: str, place: str, message: str) ->
 
 @pytest.mark.parametrize("text", [SWITCH + DELAYED, PARTITION, "partitions:\n  -\n" + DELAYED.replace("1m", '"0"')])
 def test_quota_preemption_with_effect(text: str) -> None:
-    """There is no warning with both the switch and a delay, or with neither."""
+    """The warning does not come with both the switch and a delay, or with neither."""
     assert load(text).warnings == ()
 
 
@@ -281,7 +281,7 @@ def test_deep_trees_load() -> None:
 
 @pytest.mark.parametrize("loader", ["CSafeLoader", "SafeLoader"])
 def test_both_parsers_agree(loader: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without libyaml the parser in Python gives the same configuration, byte order mark and wide characters included."""
+    """The parser in Python gives the same configuration without libyaml, byte order mark and wide characters included."""
     monkeypatch.setattr(yamltext, "LOADER", getattr(yaml, loader))
     text = "\ufeff" + queue_with("properties: {ключ: 😀, parent: yes}, submitacl: ' g'").replace("name", "'name'", 1)
     queue = queues_of(text)["root.a"]

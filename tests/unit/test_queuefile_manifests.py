@@ -24,7 +24,7 @@ HEAD = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n"
 
 
 def config_map(text: str, name: str = "yunikorn-configs") -> str:
-    """In a block scalar: the queue file begins in line 7, indented by 4."""
+    """The queue file in a block scalar begins in line 7, indented by 4."""
     return HEAD.format(name=name) + "data:\n  queues.yaml: |\n" + indent(text, "    ")
 
 

@@ -26,7 +26,7 @@ def remarks(world: World, start: int = 0) -> list[str]:
 
 
 def test_told_once() -> None:
-    """That an ask is too large is reported once in ten passes, and later once that it fits (EV-71)."""
+    """A report that an ask is too large comes once in ten passes, and later once that it fits (EV-71)."""
     world = make_world(tree(queue("a", max={"vcore": 1})), ONE_NODE)
     world.send(app("app-1"), ask("t1", "app-1", vcore=2))
     for second in range(10):

@@ -20,7 +20,7 @@ def parameters(command: click.Command, ctx: click.Context) -> Iterator[click.Par
 
 
 def test_every_number_says_what_is_expected() -> None:
-    """No option or argument of any command takes a number whose errors are those of click."""
+    """Numbers of options and arguments have our errors, not those of click."""
     bare = (click.types.IntParamType, click.types.FloatParamType)
     numbers = [each for each in parameters(main, click.Context(main)) if isinstance(each.type, bare)]
     assert len(numbers) > 8

@@ -33,7 +33,7 @@ async def waiting(nursery: trio.Nursery) -> ReadinessBatch:
 
 
 async def moments(waiting: ReadinessBatch, connections: int, every_s: float) -> list[float]:
-    """When connections go on, to which something is sent one after the other. Each has waited before."""
+    """The moments at which connections go on, each of which has waited, and to which something is sent one after the other."""
     passed_s = list[float]()
     async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
         peers = []
@@ -70,7 +70,7 @@ async def test_a_busy_loop_lets_connections_go_on_together(
 async def test_an_idle_loop_lets_each_connection_go_on_at_once(
     autojump_clock: trio.testing.MockClock, waiting: ReadinessBatch
 ) -> None:
-    """It has time for each."""
+    """An idle loop has time for each connection."""
     passed_s = await moments(waiting, connections=20, every_s=0.021)
     assert passed_s == pytest.approx([number * 0.021 for number in range(20)])
 
@@ -85,7 +85,7 @@ async def test_few_connections_go_on_at_once(autojump_clock: trio.testing.MockCl
 
 
 async def test_a_connection_that_has_gone_goes_on(autojump_clock: trio.testing.MockClock, waiting: ReadinessBatch) -> None:
-    """It can be read to its end."""
+    """A connection that has gone can be read to its end."""
     here, there = trio.socket.socketpair()
     with here:
         there.close()

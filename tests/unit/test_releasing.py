@@ -21,7 +21,7 @@ def test_it_is_not_preempted_again() -> None:
 
 
 def test_it_counts_as_going_until_it_ends() -> None:
-    """For the guarantees of its queues as a victim that is not confirmed yet; any release ends it (AP-121)."""
+    """The task counts as going for the guarantees of its queues, as a victim; any release ends that (AP-121)."""
     world = filled(releasing=True)
     assert counts(world) == ({"vcore": 2}, {})
     assert world.queue("root.b")["allocated"] == {"vcore": 10}

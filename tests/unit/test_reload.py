@@ -1,4 +1,4 @@
-"""From the queue tree that runs to the one that is configured (CF-58 to CF-61, CF-75, CF-76)."""
+"""The running queue tree becomes the configured one (CF-58 to CF-61, CF-75, CF-76)."""
 
 import pytest
 from world import World, app, ask, configure, load, make_world, node, queue, release, remove, tree
@@ -151,7 +151,7 @@ def test_leaf_with_applications_stays_a_leaf() -> None:
 
 
 def test_empty_leaf_becomes_a_parent() -> None:
-    """Without applications the change is allowed (CF-61)."""
+    """A leaf without applications may become a parent (CF-61)."""
     world = make_world(tree(queue("a")), [node("n1", vcore=9)])
     world.send(configure(tree(queue("a", queue("x")))), app("app-1", "root.a.x"), ask("t1", "app-1", vcore=1))
     assert world.placed() == ["t1"]

@@ -168,7 +168,7 @@ def test_what_is_found(sent: bytes, found: list[object]) -> None:
 
 @pytest.mark.parametrize(("sent", "found"), [*RIGHT.values(), *WRONG.values()], ids=[*RIGHT, *WRONG])
 def test_it_is_the_same_however_it_arrives(sent: bytes, found: list[object]) -> None:
-    """In two pieces, cut at each byte of its beginning (a long one at each tenth), and in pieces of any size."""
+    """A request may arrive in two pieces, cut at each byte of its beginning (a long one at each tenth), or in many."""
     chance = Random(len(sent))
     cuts = [[at] for at in range(0, min(len(sent), 300), 1 if len(sent) < 1000 else 10)]
     cuts += [sorted(chance.choices(range(300), k=chance.randint(2, 6))) for _ in range(scaled(100))]

@@ -100,7 +100,7 @@ def test_equal_parts_of_asks_are_kept_once():
 
 
 def test_remembered_resources_are_bounded():
-    """In number and in size, whatever is sent; others are kept by their asks only."""
+    """Remembered resources are bounded in number and in size, whatever is sent; others are kept by their asks only."""
     large = {"x" * 600: 1}
     sizes = [{"vcore": number} for number in range(10_000)]
     for resource in (large, *sizes):

@@ -123,7 +123,7 @@ def test_old_ask_behind_young_ones_of_its_application() -> None:
 
 
 def test_old_ask_of_an_application_that_starts() -> None:
-    """In a stateaware leaf an ask counts from the start of its application on, with its full age, also when young ones have
+    """An ask in a stateaware leaf counts from the start of its application on, with its full age, also when young ones have
     just failed: it reserves when it is 2 s old (SC-50).
     """
     world = make_world(tree(queue("a", p={"application.sort.policy": "stateaware"})), [node("n1", vcore=4), node("n2", vcore=3)])

@@ -1,4 +1,4 @@
-"""Which shapes of reservations fit on an offered node."""
+"""The shapes of reservations that fit on an offered node."""
 
 from typing import Any
 

@@ -220,7 +220,7 @@ def allocated(name: str) -> facts.Allocated:
 
 
 def test_predicate_checks_are_a_message_of_their_own():
-    """In the order of the facts, with one check for each node, and one ask of the predicate class as an example."""
+    """Checks come in the order of the facts, one for each node, with one ask of the predicate class as an example."""
     asked = facts.PredicatesAsked(S, "gpu", ASK, ("n1", "n2"), True)
     before, checks, after = responses([ALLOCATED, asked, ALLOCATED], "default")
     assert isinstance(before, si.AllocationResponse)

@@ -1,4 +1,4 @@
-"""Which route answers a path: the same as of starlette, which tries one after the other."""
+"""The route that answers a path: the same as of starlette, which tries one after the other."""
 
 import random
 

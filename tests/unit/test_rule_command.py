@@ -17,7 +17,7 @@ def look_up(*arguments: str) -> tuple[int, str, str]:
 
 
 def test_one_rule() -> None:
-    """In a pipe: code and title, an empty line, the Markdown text as it is."""
+    """A rule in a pipe has code and title, an empty line, and the Markdown text as it is."""
     found = load()["PE-25"]
     assert look_up("PE-25") == (0, f"PE-25 {found.title}\n\n{found.text}\n", "")
 
@@ -40,7 +40,7 @@ def test_all_rules_of_a_subject() -> None:
 
 
 def test_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a terminal the Markdown is formatted: its marks are gone."""
+    """A rule on a terminal is formatted: the marks of Markdown are gone."""
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

@@ -26,5 +26,5 @@ def test_there_are_samples() -> None:
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_quantities_are_text(path: Path) -> None:
-    """No resource type has a bare number."""
+    """Resource types do not have bare numbers."""
     assert BARE.findall(path.read_text()) == []

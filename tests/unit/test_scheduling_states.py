@@ -39,7 +39,7 @@ def changes(world: World) -> list[SchedulingStateChanged]:
 
 
 def told(world: World, key: str) -> list[tuple[float, str, str]]:
-    """When what was told of an ask: second, state and cause."""
+    """The second, state and cause of each notice about an ask."""
     return [(fact.at_ns / 1e9, str(fact.state), str(fact.cause)) for fact in changes(world) if key in fact.allocation_keys]
 
 

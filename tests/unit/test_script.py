@@ -58,7 +58,7 @@ def test_equal_times_are_one_instant() -> None:
 
 
 def test_until_may_be_the_last_message() -> None:
-    """No empty instant where messages are sent at ``until``, and none before a first message that comes late is needed twice."""
+    """An empty instant is not needed where messages are sent at ``until``, nor twice before a first message that comes late."""
     assert [(instant.at_ns, names(instant)) for instant in played([(10, node("n1"))])] == [(0, []), (10**10, ["n1"])]
     assert [instant.at_ns for instant in played([], until=0)] == [0]
 

@@ -205,7 +205,7 @@ def test_a_partition_that_comes_back_is_empty(pause_s: float) -> None:
 
 
 def test_a_name_in_another_case_is_the_same_partition() -> None:
-    """Its nodes and applications stay, and it is still called as it was."""
+    """The nodes and applications stay, and the partition is still called as it was."""
     outcome = play(story(*OPENING, (5, config(several(default=LEAVES, GPU=[*LEAVES, queue("c")]))), (6, ask("g2", "g", "gpu"))))
     assert (6, "g2 on n1") in heard(outcome.facts, 5)
     assert "root.c" in to_builtins(outcome.final)["partitions"]["gpu"]["queues"]
@@ -260,7 +260,7 @@ def tasks(outcome: Simulated) -> list[tuple[float, str]]:
 
 
 def test_a_task_runs_as_long_as_it_says() -> None:
-    """It ends ``runSeconds`` after it started, however long it waited; what waits for its place gets it at that time."""
+    """The task ends ``runSeconds`` after it started, however long it waited; an ask that waits for its place gets it then."""
     asks = [ask(f"d{number}", "d", "default") for number in range(1, 5)]
     outcome = play(timed(*run_for(7.5, asks[0], at=1), *run_for(5, *asks[1:], at=1)))
     assert tasks(outcome) == [
@@ -376,7 +376,7 @@ def alone(*messages: tuple[float, si.WorkRequest], leaf: dict[str, object], node
 
 
 def first(scenario: Scenario, text: str) -> tuple[float | None, float | None]:
-    """When the first decision with this text falls: as a daemon decides, and without wakes."""
+    """The time of the first decision with this text, decided as a daemon would, and without wakes."""
     found = []
     for wakes in (True, False):
         told = heard(play(structs.replace(scenario, wakes=wakes)).facts, 0)

@@ -228,7 +228,7 @@ def test_several_partitions() -> None:
 
 
 def test_one_application(small: si.Snapshot) -> None:
-    """Its fields, what runs where, and what is pending; of one that has ended what is known."""
+    """The fields of an application, its tasks, and what is pending; of one that has ended what is known."""
     lines = [click.unstyle(line) for line in printed(apps.described(small, "batch", None, NOW_NS))]
     assert lines == BATCH.strip("\n").split("\n")
     document = apps.described(small, "batch", None, NOW_NS).document
@@ -333,7 +333,7 @@ def test_one_object_has_what_the_table_has(small: si.Snapshot) -> None:
 
 
 def test_one_node(small: si.Snapshot) -> None:
-    """Its fields, the tasks of applications, and what is foreign."""
+    """The fields of a node, the tasks of applications, and what is foreign."""
     lines = [click.unstyle(line) for line in printed(nodes.described(small, "n1", None))]
     assert (
         lines[-6:]

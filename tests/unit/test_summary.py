@@ -113,7 +113,7 @@ def test_average_utilisation_is_weighted_by_capacity() -> None:
 
 
 def test_a_resized_allocation_is_used_as_resized() -> None:
-    """From a resize on the new size counts, and the release of the new size balances the books (AP-111)."""
+    """The new size counts from a resize on, and the release of the new size balances the books (AP-111)."""
     report = summary_of(
         node(0, 4000),
         placed(0, "k", vcore=1000),
@@ -168,7 +168,7 @@ def test_the_report_prints_reasons_as_they_are() -> None:
 
 
 def test_a_pipe_is_not_as_wide_as_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a terminal no line is wrapped or cut, and none is filled with spaces."""
+    """Lines are not wrapped or cut without a terminal, and none is filled with spaces."""
     reason = "not enough " + "of what it wants " * 40
     report = summary_of(node(0, 1000)).finish(S, [(AllocationKey("k" * 200), QUEUE, reason)])
     print_report(report, wide_console())

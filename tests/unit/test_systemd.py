@@ -75,7 +75,7 @@ def test_reloading_carries_the_monotonic_time(systemd: NotifySocket) -> None:
 
 
 def test_a_start_that_makes_progress_gets_more_time(systemd: NotifySocket) -> None:
-    """It asks again well before the time is over, however often it reports progress."""
+    """A long start asks again well before the time is over, however often it reports progress."""
     now_s = 1000.0
     extension = Extension(Notifier.from_environment(), lambda: now_s)
     for _ in range(100):
@@ -109,7 +109,7 @@ def test_a_status_is_one_line(systemd: NotifySocket) -> None:
 
 
 def test_without_systemd_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without NOTIFY_SOCKET all methods do nothing."""
+    """All methods do nothing without NOTIFY_SOCKET."""
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
     notifier = Notifier.from_environment()
     notifier.ready("")
@@ -178,7 +178,7 @@ async def test_watchdog_is_fed_by_progress(systemd: NotifySocket, monkeypatch: p
 
 
 async def test_no_watchdog_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a watchdog the feeder ends at once."""
+    """The feeder ends at once without a watchdog."""
     monkeypatch.delenv("WATCHDOG_USEC", raising=False)
     await feed_watchdog(Notifier(None), lambda: 0, lambda: False)
 

@@ -1,4 +1,4 @@
-"""When something falls due in a partition."""
+"""The timers of a partition."""
 
 from world import S_NS
 

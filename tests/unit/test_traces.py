@@ -157,7 +157,7 @@ def starts_of(scenario: Scenario) -> dict[str, list[int]]:
 
 
 def test_the_parts_of_a_wide_job_begin_together(tmp_path: Path) -> None:
-    """When the last of them has its place: the others hold theirs until then, and none of them runs out of its time."""
+    """The parts run when the last of them has its place: the others hold theirs until then, and none runs out of its time."""
     jobs = [Job("first", 0, 50, 4), Job("wide", 10, 100, 12), Job("last", 20, 5, 4)]
     scenario = scenario_of("jobs", Machine(3, 4), jobs, LeftOut())
     assert starts_of(structs.replace(scenario, until=1000)) == {"first": [0], "wide": [50, 50, 50], "last": [150]}

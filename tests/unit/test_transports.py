@@ -66,7 +66,7 @@ async def test_the_next_bytes_are_waited_for(pair: Pair) -> None:
 
 
 async def test_the_next_bytes_of_a_peer_that_has_gone_fail(pair: Pair) -> None:
-    """It has not read what was sent: that is no end."""
+    """A peer that has not read what was sent has not ended."""
     transport, peer = pair
     await transport.answer(b"unread")
     await peer.aclose()
@@ -75,7 +75,7 @@ async def test_the_next_bytes_of_a_peer_that_has_gone_fail(pair: Pair) -> None:
 
 
 async def test_what_is_here_is_received_at_once(pair: Pair) -> None:
-    """It is unread until then; b"" says that the peer has ended, and None that there is nothing yet."""
+    """The bytes are unread until then; b"" says that the peer has ended, and None that there is nothing yet."""
     transport, peer = pair
     assert (transport.has_unread(), transport.receive_now(100)) == (False, None)
     await peer.send_all(b"one")
@@ -101,7 +101,7 @@ async def test_what_the_socket_takes_is_sent_at_once(pair: Pair) -> None:
 
 
 async def test_nothing_is_sent_at_once_to_a_peer_that_has_gone(pair: Pair) -> None:
-    """Who waits learns of it."""
+    """The next waiting send learns that the peer has gone."""
     transport, peer = pair
     await peer.aclose()
     assert FrameStream(transport).send_now(b"more") == 0

@@ -23,7 +23,7 @@ async def put(unread: _Unread, count: int, told: list[int]) -> None:
 
 
 async def test_bytes_are_bounded(nursery: trio.Nursery) -> None:
-    """With more than the bound nothing is added, until so much was read; one message may be larger than the bound."""
+    """A message beyond the bound is not added, until so much was read; one message may be larger than the bound."""
     (unread, taken), told = queue(), list[int]()
     nursery.start_soon(put, unread, 6, told)
     await wait_all_tasks_blocked()

@@ -23,7 +23,7 @@ def test_groups_are_used_as_given() -> None:
 
 
 def test_nobody() -> None:
-    """Without a user an application is refused; a forced one runs as nobody, of nogroup (QU-91)."""
+    """An application without a user is refused; a forced one runs as nobody, of nogroup (QU-91)."""
     assert Users(Changed()).resolve(0, spec("", ("dev",))) == "empty user cannot resolve: ugi names no user"
     assert Users(Changed()).resolve(0, spec("", forced=True)) == UserGroups("nobody", ("nogroup",))
 
@@ -53,7 +53,7 @@ def test_without_groups() -> None:
 
 
 def test_groups_are_remembered() -> None:
-    """For 300 s the groups that came last hold for applications without (QU-94), for this user only."""
+    """The groups that came last hold for 300 s for applications without (QU-94), for this user only."""
     users = Users(Changed())
     users.resolve(0, spec("bob", ("ops",)))
     users.resolve(10 * S_NS, spec("bob", ("dev",)))

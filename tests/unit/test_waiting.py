@@ -52,7 +52,7 @@ def test_one_ask_after_the_other_is_woken() -> None:
 
 
 def test_all_are_tried_when_very_many_nodes_open() -> None:
-    """To look for what fits on each of them would cost more."""
+    """A look at what fits on each of very many nodes would cost more."""
     names = [f"small{i:03}" for i in range(OPENED_MAX + 1)]
     assert tried(full(), *(node(name, vcore=1) for name in names)) >= 7
 

@@ -1,4 +1,4 @@
-"""Why asks are pending, by class; the sentences are in ``test_pending_texts``."""
+"""The reasons why asks are pending, by class; the sentences are in ``test_pending_texts``."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def test_nodes_and_the_whole_cluster() -> None:
 
 
 def test_a_reserved_node() -> None:
-    """From 2 s on a node is reserved for an ask that fits nowhere."""
+    """A node is reserved from 2 s on for an ask that fits nowhere."""
     world = world_of(queue("a"), nodes=2)
     world.given(app("one"), ask("t1", "one", vcore=3), ask("t2", "one", vcore=3), ask("t3", "one", vcore=2))
     world.run(3)

@@ -1,4 +1,4 @@
-"""Why asks are pending, in words and present numbers (``waiting.causes``, ``waiting.reasons``)."""
+"""The reasons why asks are pending, in words and present numbers (``waiting.causes``, ``waiting.reasons``)."""
 
 import pytest
 from world import World, app, ask, make_world, node, queue, release, tree
@@ -131,7 +131,7 @@ def test_required_nodes_that_are_no_help(required: str, vcore: int, reason: str)
 
 
 def test_nodes_that_are_reserved_for_others_are_named() -> None:
-    """At most three, and how many more; a reservation shows its own node with present numbers."""
+    """Three are named at most, and how many more; a reservation shows its own node with present numbers."""
     world = world_of(*(node(f"n{number}", vcore=4000) for number in range(1, 6)))
     world.given(*(ask(f"t{number}", "app-1", requires=f"n{number}", vcore=2000) for number in range(1, 6)))
     world.given(*(ask(f"w{number}", "app-1", requires=f"n{number}", vcore=3000) for number in range(1, 6)))

@@ -127,7 +127,7 @@ def test_no_node() -> None:
 
 
 def test_a_cancelled_ask() -> None:
-    """Its wait ends too; one that fits is not short of anything."""
+    """The wait of a cancelled ask ends too; one that fits is not short of anything."""
     world = make_world(TEXT, [node("n1", vcore=1), app("app", "root.b"), ask("one", "app", vcore=1), ask("two", "app", vcore=1)])
     world.send(remove("app"), at=4)
     assert of(world, "two") == {"QUOTA": 4}

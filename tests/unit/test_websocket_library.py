@@ -1,4 +1,4 @@
-"""Which private names of the libraries for websockets are used, and that they are still what they were."""
+"""The private names of the websocket libraries that are used, which are still what they were."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def found() -> dict[str, set[str]]:
 
 
 def test_every_attribute_has_its_place(found: dict[str, set[str]]) -> None:
-    """In a class that keeps something, each attribute is kept, follows from what is kept, or may start empty."""
+    """Attributes of a class that keeps something are kept, follow from what is kept, or may start empty."""
     for name, parts in KEPT.items():
         assert sorted(" ".join(parts).split()) == sorted(found[name]), name
 
