@@ -15,7 +15,7 @@ COMPILED := .pytest_cache/.compiled
 # The tests start hundreds of processes; without bytecode on the disk each of them compiles everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run lock test tests browser test-compiled test-lowest test-python test-nightly crash crash-standby test-kube jobs abuse soak lint style types bench bench-check bench-ranges bench-plots release clean
+.PHONY: run lock test tests browser test-compiled test-lowest test-python coverage test-nightly crash crash-standby test-kube jobs abuse soak lint style types bench bench-check bench-ranges bench-plots release clean
 
 # In words that also an old Python understands.
 PYTHON_VERSION = import sys; found = sys.version_info[:2]; \
@@ -74,6 +74,10 @@ $(COMPILED): $(VENV)/.ready
 browser: $(VENV)/.ready
 	@echo "The page in a headless Chromium: about a minute. These tests are part of make test too."
 	$(BIN)/pytest -rs tests/browser
+
+coverage: $(VENV)/.ready
+	@echo "Branches of core/ that its tests take: about five minutes on two cores. Fails below the floor in pyproject.toml."
+	$(PYTEST) --cov --cov-report=term tests/unit tests/property tests/actors tests/scenarios
 
 test-nightly: $(COMPILED)
 	@echo "All tests with twenty times as many random histories: about twenty minutes on two cores."

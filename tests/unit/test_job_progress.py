@@ -1,4 +1,4 @@
-"""What ``ykactor wait`` and ``run`` show on a terminal while the tasks of an array run, and what they print of them."""
+"""The progress of an array that ``ykactor wait`` and ``run`` show on a terminal, and the output that they print."""
 
 import io
 import os
@@ -78,7 +78,7 @@ def terminal(monkeypatch):
 
 @pytest.mark.parametrize(("columns", "most"), [(0, 79), (80, 79), (20, 19)])
 async def test_one_line_is_written_again(asked, terminal, autojump_clock, columns, most):
-    """It has room on the terminal, and is gone in the end."""
+    """The line has room on the terminal, and is gone in the end."""
     screen = terminal(columns)
     assert (await progress.ended(HERE, "job-1")).job.id == "job-1"
     lines = [line[:most] for line in LINES]
@@ -180,7 +180,7 @@ async def test_output_is_for_its_user_alone(writing):
 
 
 async def test_a_file_of_all_tasks_has_no_marks(writing, tmp_path, capsys, autojump_clock):
-    """It is printed once."""
+    """A file of all tasks is printed once."""
     writing.row = row({}, 2, output="/x/all", error="/x/%a")
     (tmp_path / "all").write_text("of both\n")
     for index in (3, 4):
