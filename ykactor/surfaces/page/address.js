@@ -38,6 +38,11 @@ export class Address {
         return this.#values.get(name) ?? "";
     }
 
+    /** The text that is looked for, in lower case; "" if there is none. */
+    get find() {
+        return this.get("find").trim().toLowerCase();
+    }
+
     /** The address of this view with other values; "" leaves one out. */
     href(values) {
         const found = new URLSearchParams(this.#values);

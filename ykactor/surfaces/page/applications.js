@@ -10,8 +10,6 @@ import { Grid } from "./grid.js";
 /** What is known of one; of one that is new, or gone, only some of it. @typedef {Partial<ApplicationStatus>} Known */
 
 export class Applications {
-    #drawn = "";
-
     constructor(app) {
         this.app = app;
         /** @type {(item: { key: string }) => Known} */
@@ -21,8 +19,7 @@ export class Applications {
             host: byId("applications"),
             label: "Applications",
             linked: "application",
-            hrefOf: (item) => app.address.href({ show: `application:${item.key}` }),
-            onOpen: (item) => app.select("application", item.key),
+            target: (item) => ({ show: `application:${item.key}` }),
             columns: columnsOf(app, entry),
         });
     }
@@ -32,9 +29,12 @@ export class Applications {
         const { address, partition, shape, snapshots, type } = this.app;
         const ordered = address.get("sort") && `${snapshots} ${type}`;
         const wanted = `${shape.applications} ${partition.name} ${address.get("find")} ${address.get("sort")} ${ordered}`;
-        if (wanted === this.#drawn) return this.grid.draw();
-        this.#drawn = wanted;
-        const text = address.get("find").trim().toLowerCase();
+        this.grid.renew(wanted, () => this.#list());
+    }
+
+    #list() {
+        const { address, partition } = this.app;
+        const text = address.find;
         const items = [];
         for (const [key, found] of partition.applications) {
             const words = [key, found.queueName, found.user ?? "", stateOf(found)];

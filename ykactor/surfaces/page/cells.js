@@ -1,7 +1,7 @@
 // Cells that several tables have, and what they say.
 
 import { age, ageSince, timeOfDay } from "./amounts.js";
-import { setAttribute, setText } from "./dom.js";
+import { element, setAttribute, setText } from "./dom.js";
 /** @import { ApplicationStatus, EventRecord, QueueStatus } from "./messages" */
 
 /** A long text; all of it is seen when one points at it. */
@@ -10,7 +10,22 @@ export function drawLong(cell, text) {
     setAttribute(cell, "title", text);
 }
 
+/**
+ * Draw the name of an item of a tree, with a mark that folds it, and more about it.
+ * @param {{ level: number, isOpen: boolean | null, name: string, more: string, title?: string }} item `isOpen` as of a grid.
+ */
+export function drawFolded(cell, { level, isOpen, name, more, title = null }) {
+    if (cell.childElementCount === 0)
+        cell.append(element("span", { class: "fold", "aria-hidden": "true" }), element("span"), " ", element("em"));
+    cell.style.paddingLeft = `${level * 1.1}rem`;
+    [isOpen === null ? "" : isOpen ? "▾" : "▸", name, more].forEach((text, index) => setText(cell.children[index], text));
+    setAttribute(cell, "title", title);
+}
+
 const timeOf = (/** @type {EventRecord} */ event) => (event.timestampNano ? timeOfDay(event.timestampNano) : "");
+
+/** What a row of an event leads to. */
+export const targetOfEvent = ({ event }) => ({ show: `event:${event.sequence}` });
 
 /** The time of an event. */
 export const timeColumn = {

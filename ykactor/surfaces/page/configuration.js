@@ -11,7 +11,6 @@ export class Configuration {
     /** The last event about it that the shown text has; null before the first. */
     #loaded = null;
     #lines = [];
-    #drawn = "";
 
     constructor(app, log) {
         this.app = app;
@@ -21,7 +20,7 @@ export class Configuration {
             host: byId("configuration"),
             label: "The text of the configuration",
             linked: "text",
-            hrefOf: (item) => (item.text.trim() ? app.address.href({ find: item.text.trim() }) : null),
+            target: ({ text }) => (text.trim() ? { find: text.trim() } : null),
             onOpen: () => {},
             rowPx: 22,
             columns: [
@@ -40,10 +39,11 @@ export class Configuration {
             if (this.app.snapshots > 0) this.#load();
         }
         this.#tell(changed);
-        const wanted = `${this.#lines.length} ${this.app.address.get("find")}`;
-        if (wanted === this.#drawn) return this.grid.draw();
-        this.#drawn = wanted;
-        const text = this.app.address.get("find").trim().toLowerCase();
+        this.grid.renew(this.app.address.find, () => this.#list());
+    }
+
+    #list() {
+        const text = this.app.address.find;
         const found = this.#lines.filter((line) => line.text.toLowerCase().includes(text));
         this.grid.show(found, this.#lines.length ? "No line has this." : "");
     }
@@ -58,7 +58,7 @@ export class Configuration {
         } catch (error) {
             setText(byId("configuration-notice"), `It cannot be read: ${error.message}`);
         }
-        this.#drawn = "";
+        this.grid.forget();
     }
 
     #tell(changed) {

@@ -1,7 +1,7 @@
 // The list of the last events, with filters and a pause.
 
 import { amounts } from "./amounts.js";
-import { drawLong, timeColumn } from "./cells.js";
+import { drawLong, targetOfEvent, timeColumn } from "./cells.js";
 import { byId, element, setAttribute, setText } from "./dom.js";
 import { EVENTS_MAX } from "./eventlog.js";
 import { Grid } from "./grid.js";
@@ -42,8 +42,7 @@ export class EventList {
             host: byId("events"),
             label: "Events, the newest first",
             linked: "about",
-            hrefOf: ({ event }) => app.address.href({ show: `event:${event.sequence}` }),
-            onOpen: ({ event }) => app.select("event", String(event.sequence)),
+            target: targetOfEvent,
             columns: [
                 {
                     key: "number", title: "Number", kind: "number wide",
@@ -86,7 +85,7 @@ export class EventList {
     #list() {
         this.#listedAt = performance.now();
         this.#wanted = this.#key();
-        const text = this.app.address.get("find").trim().toLowerCase();
+        const text = this.app.address.find;
         const found = (this.#held ?? this.log.events).filter((event) => this.#isWanted(event, text)).slice(-EVENTS_MAX).reverse();
         const items = found.map((event) => ({ key: event, event }));
         this.grid.show(this.grid.sorted(items), this.app.none("No event is like this."));

@@ -13,6 +13,7 @@ export class Grid {
     #active = null;
     #index = new Map();
     #seen = 0;
+    #state = null;
 
     /**
      * Args (in an object):
@@ -22,14 +23,15 @@ export class Grid {
      *     columns: `{key, title, fill(cell, item), value(item), kind}`; `kind` is a class of the cells, and a column without
      *         `value` does not sort.
      *     linked: the key of the column whose cells are links.
-     *     hrefOf: the address of an item; null for an item without a link.
-     *     onOpen: called with the item that was chosen, by click or Enter.
+     *     target: what an item leads to, by its link, a click or Enter: values of the address; null for an item without a link.
+     *     onOpen: called instead with the item that was chosen, by a click or Enter.
      *     tree: for a tree, `isOpen(item)` (null: nothing is below it) and `fold(item, open)`. Items have a `level` then.
      *     rowPx: the height of a row, which the style sheet has too.
      * Items have a `key`, which identifies them when they are shown again.
      */
-    constructor({ app, host, label, columns, linked, hrefOf, onOpen, tree = null, rowPx = 36 }) {
-        Object.assign(this, { app, columns, linked, hrefOf, onOpen, tree, rowPx });
+    constructor({ app, host, label, columns, linked, target, onOpen = null, tree = null, rowPx = 36 }) {
+        Object.assign(this, { app, columns, linked, target, tree, rowPx });
+        this.onOpen = onOpen ?? ((item) => app.address.set(target(item) ?? {}));
         this.body = element("div", { class: "rows", role: "rowgroup" });
         this.headers = columns.map((column) => this.#header(column));
         const header = element("div", { role: "row", class: "row header", "aria-rowindex": 1 }, ...this.headers);
@@ -59,6 +61,18 @@ export class Grid {
     /** Items in the order that the address says; without one in the given order. */
     sorted(items) {
         return sorted(items, this.columns, this.app.address.get("sort"));
+    }
+
+    /** Call `list`, which shows items, if `state` is another text than when they were listed last. */
+    renew(state, list) {
+        if (state === this.#state) return this.draw();
+        this.#state = state;
+        list();
+    }
+
+    /** Let the items be listed again, whatever the state is. */
+    forget() {
+        this.#state = null;
     }
 
     /** Show these items in their order, `none` if there are none. The chosen one stays chosen. */
@@ -134,9 +148,14 @@ export class Grid {
         this.columns.forEach((column, number) => {
             const cell = row.children[number];
             const link = column.key === this.linked ? cell.firstElementChild : null;
-            if (link !== null) setAttribute(link, "href", this.hrefOf(item));
+            if (link !== null) setAttribute(link, "href", this.#hrefOf(item));
             column.fill(link ?? cell, item);
         });
+    }
+
+    #hrefOf(item) {
+        const values = this.target(item);
+        return values && this.app.address.href(values);
     }
 
     /** A link that is opened elsewhere, by a key or the middle button, is left to the browser. */

@@ -9,8 +9,6 @@ import { drawProgress, jobState, tasksOf, whyOf } from "./progress.js";
 const NONE = "No resource manager has told of a job. ykactor local does: ykactor run -- COMMAND";
 
 export class Jobs {
-    #drawn = "";
-
     constructor(app) {
         this.app = app;
         /** Of a job that is gone, nothing. */
@@ -20,8 +18,7 @@ export class Jobs {
             host: byId("jobs"),
             label: "Jobs",
             linked: "job",
-            hrefOf: (item) => app.address.href({ show: `job:${item.key}` }),
-            onOpen: (item) => app.select("job", item.key),
+            target: (item) => ({ show: `job:${item.key}` }),
             columns: columnsOf(entry),
         });
     }
@@ -30,9 +27,12 @@ export class Jobs {
     update() {
         const { address, partition, shape, snapshots } = this.app;
         const wanted = `${snapshots} ${shape.applications} ${partition.name} ${address.get("find")} ${address.get("sort")}`;
-        if (wanted === this.#drawn) return this.grid.draw();
-        this.#drawn = wanted;
-        const text = address.get("find").trim().toLowerCase();
+        this.grid.renew(wanted, () => this.#list());
+    }
+
+    #list() {
+        const { address, partition } = this.app;
+        const text = address.find;
         const items = [];
         let all = 0;
         for (const [key, found] of partition.applications) {

@@ -2,8 +2,8 @@
 
 import { amount, count, of } from "./amounts.js";
 import { drawShare } from "./bar.js";
-import { drawTrouble } from "./cells.js";
-import { byId, element, setText } from "./dom.js";
+import { drawFolded, drawTrouble } from "./cells.js";
+import { byId, setText } from "./dom.js";
 import { Grid } from "./grid.js";
 import { isOver } from "./health.js";
 
@@ -24,8 +24,7 @@ export class NodeList {
             host: byId("node-list"),
             label: "Nodes",
             linked: "node",
-            hrefOf: (item) =>
-                app.address.href(item.isOpen === null ? { show: `node:${item.key}` } : { find: `${this.#by}=${item.key}` }),
+            target: (item) => (item.isOpen === null ? { show: `node:${item.key}` } : { find: `${this.#by}=${item.key}` }),
             onOpen: (item) => (item.isOpen === null ? app.select("node", item.key) : this.#fold(item, !item.isOpen)),
             tree: { isOpen: (item) => item.isOpen, fold: (item, open) => this.#fold(item, open) },
             columns: [
@@ -87,15 +86,11 @@ export class NodeList {
         return item.names.reduce((sum, name) => sum + (nodes.get(name)?.dominantShare ?? 0), 0) / item.names.length;
     }
 
-    #drawName(cell, item) {
-        if (cell.childElementCount === 0)
-            cell.append(element("span", { class: "fold", "aria-hidden": "true" }), element("span"), " ", element("em"));
-        const [fold, name, more] = cell.children;
-        cell.style.paddingLeft = `${item.level * 1.1}rem`;
-        fold.hidden = !this.#by;
-        setText(fold, item.isOpen === null ? "" : item.isOpen ? "▾" : "▸");
-        setText(name, item.isOpen === null ? item.key : `${this.#by}=${item.key}`);
-        setText(more, item.isOpen === null ? "" : `${count(item.names.length)} nodes`);
+    #drawName(cell, { key, level, isOpen, names }) {
+        const isNode = isOpen === null;
+        const more = isNode ? "" : `${count(names.length)} nodes`;
+        drawFolded(cell, { level, isOpen, name: isNode ? key : `${this.#by}=${key}`, more });
+        cell.children[0].hidden = !this.#by;
     }
 
     #drawState(cell, node) {

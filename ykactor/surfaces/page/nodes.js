@@ -84,7 +84,7 @@ export class Nodes {
 
     #group(isList) {
         const { address, partition } = this.app;
-        const [text, by] = [address.get("find").trim().toLowerCase(), address.get("by")];
+        const [text, by] = [address.find, address.get("by")];
         const found = [...partition.nodes.keys()].filter((name) => !text || this.#textOf(name).includes(text));
         const keyed = found.map((name) => [natural(name), name]).sort(([a], [b]) => (a < b ? -1 : 1));
         const groups = new Map();

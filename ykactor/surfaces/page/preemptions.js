@@ -1,7 +1,7 @@
 // The preemptions among the last events, with what allows each.
 
 import { amount, inOrder } from "./amounts.js";
-import { drawLong, timeColumn } from "./cells.js";
+import { drawLong, targetOfEvent, timeColumn } from "./cells.js";
 import { byId, setText } from "./dom.js";
 import { Grid } from "./grid.js";
 /** @import { EventRecord } from "./messages" */
@@ -30,8 +30,6 @@ function lost(amounts) {
 }
 
 export class Preemptions {
-    #drawn = "";
-
     constructor(app, log) {
         this.app = app;
         this.log = log;
@@ -40,8 +38,7 @@ export class Preemptions {
             host: byId("preemptions"),
             label: "Preemptions, the newest first",
             linked: "story",
-            hrefOf: ({ event }) => app.address.href({ show: `event:${event.sequence}` }),
-            onOpen: ({ event }) => app.select("event", String(event.sequence)),
+            target: targetOfEvent,
             columns: [
                 timeColumn,
                 {
@@ -61,11 +58,14 @@ export class Preemptions {
     update() {
         setText(byId("preemptions-count"), this.app.none(this.#count()));
         const { address, partition } = this.app;
-        const text = address.get("find").trim().toLowerCase();
         const last = this.log.preemptions.at(-1)?.sequence;
-        const wanted = `${this.log.preemptions.length} ${last} ${partition.name} ${text} ${address.get("sort")}`;
-        if (wanted === this.#drawn) return this.grid.draw();
-        this.#drawn = wanted;
+        const wanted = `${this.log.preemptions.length} ${last} ${partition.name} ${address.find} ${address.get("sort")}`;
+        this.grid.renew(wanted, () => this.#list());
+    }
+
+    #list() {
+        const { address, partition } = this.app;
+        const text = address.find;
         const hasText = (event) => `${storyOf(event)} ${whyOf(event)}`.toLowerCase().includes(text);
         const isWanted = (event) => event.partition === partition.name && hasText(event);
         const found = this.log.preemptions.filter(isWanted).reverse().map((event) => ({ key: event, event }));

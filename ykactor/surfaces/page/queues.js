@@ -2,8 +2,8 @@
 
 import { amount, count, of, priority } from "./amounts.js";
 import { drawUsage } from "./bar.js";
-import { isHeld } from "./cells.js";
-import { byId, element, setAttribute, setText } from "./dom.js";
+import { drawFolded, isHeld } from "./cells.js";
+import { byId, setText } from "./dom.js";
 import { Grid } from "./grid.js";
 import { nameOf, parentOf, pathsOf } from "./paths.js";
 
@@ -14,7 +14,6 @@ export class QueueTree {
     #children = new Map();
     /** What the user has opened or closed. */
     #folds = new Map();
-    #drawn = "";
 
     constructor(app) {
         this.app = app;
@@ -24,8 +23,7 @@ export class QueueTree {
             host: byId("queues"),
             label: "Queues",
             linked: "queue",
-            hrefOf: (item) => app.address.href({ show: `queue:${item.key}` }),
-            onOpen: (item) => app.select("queue", item.key),
+            target: (item) => ({ show: `queue:${item.key}` }),
             tree: { isOpen: (item) => item.isOpen, fold: (item, open) => this.#fold(item.key, open) },
             columns: [
                 {
@@ -61,8 +59,10 @@ export class QueueTree {
         const { address, partition, shape, snapshots, type } = this.app;
         const ordered = address.get("sort") && `${snapshots} ${type}`;
         const wanted = `${shape.queues} ${partition.name} ${address.get("find")} ${address.get("sort")} ${ordered}`;
-        if (wanted === this.#drawn) return this.grid.draw();
-        this.#drawn = wanted;
+        this.grid.renew(wanted, () => this.#read());
+    }
+
+    #read() {
         this.#children = new Map();
         for (const path of [...this.app.partition.queues.keys()].sort()) {
             const above = this.app.partition.queues.has(parentOf(path)) ? parentOf(path) : "";
@@ -97,7 +97,7 @@ export class QueueTree {
 
     /** The queues that are looked for, with those above them; null if none are. */
     #found() {
-        const text = this.app.address.get("find").trim().toLowerCase();
+        const text = this.app.address.find;
         if (!text) return null;
         const found = [...this.app.partition.queues.keys()].filter((path) => path.toLowerCase().includes(text));
         return new Set(found.flatMap(pathsOf));
@@ -126,16 +126,8 @@ function marksOf(queue) {
     return marks.filter(Boolean).join(", ");
 }
 
-function drawName(cell, item, marks) {
-    if (cell.childElementCount === 0) {
-        cell.append(element("span", { class: "fold", "aria-hidden": "true" }), element("span"), " ", element("em"));
-    }
-    const [fold, name, mark] = cell.children;
-    cell.style.paddingLeft = `${item.level * 1.1}rem`;
-    setText(fold, item.isOpen === null ? "" : item.isOpen ? "▾" : "▸");
-    setText(name, item.level === 0 ? item.key : nameOf(item.key));
-    setText(mark, marks);
-    setAttribute(cell, "title", item.key);
+function drawName(cell, { key, level, isOpen }, more) {
+    drawFolded(cell, { level, isOpen, name: level === 0 ? key : nameOf(key), more, title: key });
 }
 
 function running(queue) {

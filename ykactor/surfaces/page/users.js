@@ -7,8 +7,6 @@ import { Grid } from "./grid.js";
 /** @import { Partition } from "./state.js" */
 
 export class Users {
-    #drawn = "";
-
     constructor(app) {
         this.app = app;
         this.grid = new Grid({
@@ -16,8 +14,7 @@ export class Users {
             host: byId("users"),
             label: "Users and groups, with their limits",
             linked: "who",
-            hrefOf: (item) => app.address.href({ show: `user:${item.whose}` }),
-            onOpen: (item) => app.select("user", item.whose),
+            target: (item) => ({ show: `user:${item.whose}` }),
             columns: [
                 { key: "who", title: "Who", value: (item) => item.whose, fill: (cell, item) => setText(cell, item.whose) },
                 { key: "queue", title: "Queue", value: (item) => item.queue, fill: (cell, item) => setText(cell, item.queue) },
@@ -41,9 +38,12 @@ export class Users {
     update() {
         const { address, partition, snapshots, type } = this.app;
         const wanted = `${snapshots} ${partition.name} ${type} ${address.get("find")} ${address.get("sort")}`;
-        if (wanted === this.#drawn) return this.grid.draw();
-        this.#drawn = wanted;
-        const text = address.get("find").trim().toLowerCase();
+        this.grid.renew(wanted, () => this.#list());
+    }
+
+    #list() {
+        const { address, partition } = this.app;
+        const text = address.find;
         const found = usesOf(partition).filter((item) => `${item.whose} ${item.queue}`.toLowerCase().includes(text));
         const none = text ? "No user, group or queue has this in its name." : "Nobody uses anything, and there are no limits.";
         this.grid.show(this.grid.sorted(found), this.app.none(none));

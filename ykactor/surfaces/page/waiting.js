@@ -1,12 +1,12 @@
 // What waits, folded by reason: a row for each reason, below it the applications whose asks wait for it.
 
 import { ageSince, amount, count, of } from "./amounts.js";
-import { element, byId, setAttribute, setText } from "./dom.js";
+import { drawFolded } from "./cells.js";
+import { byId, element, setText } from "./dom.js";
 import { Grid } from "./grid.js";
 import { REASONS, reasonOf, reasonsOf } from "./reasons.js";
 
 export class Waiting {
-    #drawn = "";
     /** The reasons that are open. */
     #open = new Set();
 
@@ -19,9 +19,8 @@ export class Waiting {
             host: byId("waiting"),
             label: "Reasons for which asks wait, and their applications",
             linked: "reason",
-            hrefOf: (item) => app.address.href(item.level ? { show: `application:${item.application}` } : { reason: item.code }),
-            onOpen: (item) =>
-                item.level ? app.select("application", item.application) : this.#fold(item, !this.#open.has(item.key)),
+            target: targetOf,
+            onOpen: (item) => (item.level ? app.address.set(targetOf(item)) : this.#fold(item, !this.#open.has(item.key))),
             tree: {
                 isOpen: (item) => (item.level ? null : this.#open.has(item.key)),
                 fold: (item, open) => this.#fold(item, open),
@@ -59,16 +58,14 @@ export class Waiting {
         const wanted = `${snapshots} ${partition.name} ${this.app.type} ${location.hash}`;
         const seconds = Math.round((performance.now() - state.snapshotAt) / 1000);
         setText(byId("waiting-age"), snapshots ? `reasons as of ${seconds} s ago` : "");
-        if (wanted === this.#drawn) return this.grid.draw();
-        this.#drawn = wanted;
-        this.#list(address.get("find").trim().toLowerCase(), address.get("reason"));
+        this.grid.renew(wanted, () => this.#list(address.find, address.get("reason")));
     }
 
     #fold(item, open) {
         if (item.level) return;
         if (open) this.#open.add(item.key);
         else this.#open.delete(item.key);
-        this.#drawn = "";
+        this.grid.forget();
         this.update();
     }
 
@@ -93,17 +90,12 @@ export class Waiting {
         return wants ? amount(this.app.type, wants) : "";
     }
 
-    #drawName(cell, item) {
-        if (cell.childElementCount === 0)
-            cell.append(element("span", { class: "fold", "aria-hidden": "true" }), element("span"), " ", element("em"));
-        const [fold, name, more] = cell.children;
-        cell.style.paddingLeft = `${item.level * 1.1}rem`;
-        setText(fold, item.level ? "" : this.#open.has(item.key) ? "▾" : "▸");
-        setText(name, item.words);
-        setText(more, item.more);
-        setAttribute(cell, "title", `${item.words}: ${item.more}`);
+    #drawName(cell, { key, level, words: name, more }) {
+        drawFolded(cell, { level, isOpen: level ? null : this.#open.has(key), name, more, title: `${name}: ${more}` });
     }
 }
+
+const targetOf = ({ level, application, code }) => (level ? { show: `application:${application}` } : { reason: code });
 
 /** The row of an application below its reason. */
 function below({ application, group, key }) {
