@@ -54,8 +54,8 @@ function columnsOf(app, entry) {
             key: "state", title: "State", value: (item) => stateOf(entry(item)),
             fill: (cell, item) => drawState(cell, stateOf(entry(item))),
         },
-        textColumn("queue", "Queue", (item) => entry(item).queueName ?? ""),
-        textColumn("user", "User", (item) => entry(item).user ?? ""),
+        textColumn("queue", "Queue", (item) => entry(item).queueName ?? "", "wide"),
+        textColumn("user", "User", (item) => entry(item).user ?? "", "wide"),
         {
             key: "tasks", title: "Tasks", kind: "progress", value: (item) => tasksOf(entry(item)),
             fill: (cell, item) => drawProgress(cell, entry(item)),

@@ -39,9 +39,9 @@ export const timeColumn = {
  */
 export const isHeld = (entry) => entry.held !== undefined || entry.heldWith !== undefined;
 
-/** A column of names that is left out where there is little room. */
-export const textColumn = (key, title, textIn) => ({
-    key, title, kind: "wide", value: textIn, fill: (cell, item) => setText(cell, textIn(item)),
+/** A column of texts; `kind` as of a grid. */
+export const textColumn = (key, title, textIn, kind) => ({
+    key, title, kind, value: textIn, fill: (cell, item) => setText(cell, textIn(item)),
 });
 
 /**

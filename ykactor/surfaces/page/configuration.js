@@ -1,6 +1,7 @@
 // The configuration in force: its text, and who has changed it last, as far as the events that are known here tell it.
 
 import { ageSince, timeOfDay } from "./amounts.js";
+import { drawLong } from "./cells.js";
 import { byId, setText } from "./dom.js";
 import { Grid } from "./grid.js";
 import { textOf } from "./session.js";
@@ -66,6 +67,6 @@ export class Configuration {
         const told = changed && `changed ${ageSince(changed.timestampNano)} ago: ${changed.message}`;
         const last = told ?? "no change among the last events";
         const awaits = unconfirmed ? `; ${unconfirmed.who} has to confirm it by ${timeOfDay(unconfirmed.until)}` : "";
-        setText(byId("configuration-change"), this.app.none(last + awaits));
+        drawLong(byId("configuration-change"), this.app.none(last + awaits));
     }
 }

@@ -2,7 +2,7 @@
 
 import { timeOfDay } from "./amounts.js";
 
-const HEIGHT = 170;
+const HEIGHT = 160;
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -47,7 +47,7 @@ export class Curve {
     #make(width, words) {
         const grid = { stroke: colour("--line"), width: 1 };
         const look = { stroke: colour("--soft"), grid, ticks: { show: false }, font: "11px system-ui, sans-serif" };
-        const across = { ...look, grid: { show: false }, space: 70, values: times };
+        const across = { ...look, grid: { show: false }, space: 70, size: 30, values: times };
         const axes = [across, { ...look, size: 58, values: (_, ticks) => ticks.map(words) }];
         const series = this.lines.map((line) => ({
             label: line.label,

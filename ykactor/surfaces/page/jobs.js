@@ -58,8 +58,8 @@ function columnsOf(entry) {
             key: "state", title: "State", value: (item) => jobState(entry(item)),
             fill: (cell, item) => drawState(cell, jobState(entry(item))),
         },
-        textColumn("queue", "Queue", (item) => entry(item).queueName ?? ""),
-        textColumn("user", "User", (item) => entry(item).user ?? ""),
+        textColumn("queue", "Queue", (item) => entry(item).queueName ?? "", "wide"),
+        textColumn("user", "User", (item) => entry(item).user ?? "", "wide"),
         {
             key: "progress", title: "Tasks done", kind: "progress", value: (item) => share(tasksOf(entry(item))),
             fill: (cell, item) => drawProgress(cell, entry(item)),

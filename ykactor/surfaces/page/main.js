@@ -141,7 +141,10 @@ function followAddress() {
         setAttribute(link, "aria-current", isSeen ? "page" : null);
         setAttribute(link, "href", address.to(link.dataset.view));
         byId(link.dataset.view).hidden = !isSeen;
-        if (isSeen) document.title = `${link.dataset.title} - ykactor`;
+        if (!isSeen) continue;
+        document.title = `${link.dataset.title} - ykactor`;
+        const { scrollWidth, clientWidth } = link.parentElement;
+        if (scrollWidth > clientWidth) link.scrollIntoView({ block: "nearest", inline: "center" });
     }
     for (const field of document.querySelectorAll("[data-value]")) {
         const value = address.get(field.dataset.value);

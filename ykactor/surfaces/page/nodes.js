@@ -115,6 +115,7 @@ export class Nodes {
     #summary() {
         const { partition } = this.app;
         if (!partition.showsAll) return this.app.none(NOT_SHOWN);
+        if (this.names.length === 0) return "";
         let [sum, drained, over] = [0, 0, 0];
         for (const name of this.names) {
             const node = partition.nodes.get(name);
@@ -123,7 +124,7 @@ export class Nodes {
             drained += !node.schedulable;
             over += isOver(node);
         }
-        const mean = this.names.length ? percent(sum / this.names.length) : "0 %";
+        const mean = percent(sum / this.names.length);
         const more = over ? `, ${over} over capacity` : "";
         return `${count(this.names.length)} nodes, ${mean} in use on average, ${drained} drained${more}`;
     }

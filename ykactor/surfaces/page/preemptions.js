@@ -42,7 +42,7 @@ export class Preemptions {
             columns: [
                 timeColumn,
                 {
-                    key: "story", title: "What happened", value: ({ event }) => storyOf(event),
+                    key: "story", title: "What happened", kind: "reason", value: ({ event }) => storyOf(event),
                     fill: (cell, { event }) => drawLong(cell, storyOf(event)),
                 },
                 {

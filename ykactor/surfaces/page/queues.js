@@ -32,7 +32,7 @@ export class QueueTree {
                 },
                 {
                     key: "used", title: "Used", kind: "usage", value: (item) => of(queue(item).allocated, app.type),
-                    fill: (cell, item) => this.#drawUsage(cell, queue(item)),
+                    fill: (cell, item) => drawUsage(cell, queue(item), app.type, app.partition.capacity(app.type)),
                 },
                 {
                     key: "pending", title: "Pending", kind: "number wide", value: (item) => of(queue(item).pending, app.type),
@@ -105,11 +105,6 @@ export class QueueTree {
 
     #isOpen(path, level) {
         return this.#folds.get(path) ?? (level === 0 || this.app.partition.queues.size <= OPEN_MAX);
-    }
-
-    #drawUsage(cell, queue) {
-        const { showsAll, queues } = this.app.partition;
-        drawUsage(cell, queue, this.app.type, showsAll ? of(queues.get("root")?.max, this.app.type) : null);
     }
 
     #pending(queue) {

@@ -4,6 +4,7 @@
 // what is held, how many asks wait and why) is that of the last snapshot. All is kept in maps: names are chosen by clients, and
 // may be those of methods.
 
+import { of } from "./amounts.js";
 import { change } from "./changes.js";
 /** @import { ApplicationStatus, EventRecord, NodeStatus, PartitionStatus } from "./messages" */
 /** @import { QueueStatus, Snapshot, SnapshotPart } from "./messages" */
@@ -48,6 +49,11 @@ export class Partition {
         let total = 0;
         for (const queue of this.queues.values()) if (queue.isLeaf) total += queue.pendingAsks ?? 0;
         return total;
+    }
+
+    /** The amount of a type that all nodes have; null if it is not shown. */
+    capacity(type) {
+        return this.showsAll ? of(this.queues.get("root")?.max, type) : null;
     }
 
     /** All types of resources that a queue or a node has. */

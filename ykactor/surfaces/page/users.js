@@ -2,6 +2,7 @@
 
 import { amount, count, of } from "./amounts.js";
 import { drawUsage } from "./bar.js";
+import { textColumn } from "./cells.js";
 import { byId, setText } from "./dom.js";
 import { Grid } from "./grid.js";
 /** @import { Partition } from "./state.js" */
@@ -17,10 +18,10 @@ export class Users {
             target: (item) => ({ show: `user:${item.whose}` }),
             columns: [
                 { key: "who", title: "Who", value: (item) => item.whose, fill: (cell, item) => setText(cell, item.whose) },
-                { key: "queue", title: "Queue", value: (item) => item.queue, fill: (cell, item) => setText(cell, item.queue) },
+                textColumn("queue", "Queue", (item) => item.queue, "path"),
                 {
                     key: "uses", title: "Uses", kind: "usage", value: (item) => of(item.allocated, app.type),
-                    fill: (cell, item) => drawUsage(cell, item, app.type, null),
+                    fill: (cell, item) => drawUsage(cell, item, app.type, app.partition.capacity(app.type)),
                 },
                 {
                     key: "left", title: "Left", kind: "number wide", value: (item) => leftOf(item, app.type) ?? Infinity,
