@@ -66,6 +66,7 @@ WITHOUT_FILES = {
     "demo",
     "rm",
     "rule",
+    "docs",
     "follow",
     "replica",
     "man",

@@ -217,7 +217,7 @@ def test_texts_have_contrast() -> None:
     """Each text has a contrast of 4.5 to its ground, in light and dark (WCAG AA)."""
     schemes = [
         dict(re.findall(r"--([\w-]+): (#\w{6});", block))
-        for block in re.findall(r":root {(.*?)}", SOURCES["page.css"], re.DOTALL)
+        for block in re.findall(r":root {(.*?)}", SOURCES["colours.css"], re.DOTALL)
     ]
     assert len(schemes) == 2
     for scheme in schemes:

@@ -5,6 +5,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
+
+from ykactor import handbook
+from ykactor.surfaces.cli import docs, reading
 
 ROOT = Path(__file__).parents[2]
 HANDBOOK = ROOT / "ykactor" / "handbook"
@@ -22,13 +26,8 @@ def prose_of(path: Path) -> str:
 
 @cache
 def anchors_of(path: Path) -> set[str]:
-    """The anchors that GitHub gives to the headings of a page; a second heading with the same words gets a number."""
-    found: set[str] = set()
-    for heading in re.findall(r"^#+ (.+)$", prose_of(path), re.MULTILINE):
-        slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-        number = next(number for number in range(len(found) + 1) if f"{slug}-{number}".removesuffix("-0") not in found)
-        found.add(f"{slug}-{number}".removesuffix("-0"))
-    return found
+    """The anchors of the headings of a page."""
+    return set(handbook.anchors(re.findall(r"^#+ (.+)$", prose_of(path), re.MULTILINE)))
 
 
 def broken_links(path: Path) -> list[str]:
@@ -67,3 +66,78 @@ def test_the_index_names_every_chapter() -> None:
 def test_the_readme_is_short() -> None:
     """A newcomer reads it whole; what is longer belongs into a chapter."""
     assert len((ROOT / "README.md").read_text().splitlines()) <= 170
+
+
+# ---- the documents as a program reads them
+
+
+def test_anchors_are_those_of_github() -> None:
+    """Lower case, hyphens for spaces, no other marks; a heading that comes again gets a number."""
+    assert handbook.anchors(["`A` (one)", "A one", "A-b, c_d", "A one"]) == ["a-one", "a-one-1", "a-b-c_d", "a-one-2"]
+
+
+def test_all_documents_are_loaded() -> None:
+    """Every chapter, every page of rules, scenarios and the design."""
+    package = HANDBOOK.parent
+    files = {*HANDBOOK.glob("*.md"), *(package / "rules").glob("*.md"), package / "README.md", package / "sim" / "README.md"}
+    assert {package / document.path for document in handbook.load().values()} == files
+
+
+@pytest.mark.parametrize("document", handbook.load().values(), ids=lambda document: document.name)
+def test_sections_make_up_a_document(document: handbook.Document) -> None:
+    """Nothing is left out, a comment in a block of code is no heading, and the line is that of the heading."""
+    found = [*handbook.sections(document)]
+    assert " ".join(section.text for section in found).split() == document.text.split()
+    lines = document.text.splitlines()
+    assert all(lines[section.line - 1].lstrip("# ") == section.title for section in found)
+    assert all(section.text.count("```") % 2 == 0 for section in found)
+
+
+def test_words_are_found_at_the_beginning_of_words() -> None:
+    """``ask`` is in "asks" and not in "task"; all words have to be in a section; headings come first."""
+    assert all(re.search(r"(?i)\bask", section.text) for section in handbook.find(["ask"]))
+    first, *_ = handbook.find(["Slurm"])
+    assert first.title == "A day with Slurm"
+    assert all("gang" in each.text.lower() and "slurm" in each.text.lower() for each in handbook.find(["gang", "slurm"]))
+
+
+def docs_of(*arguments: str) -> Result:
+    return CliRunner().invoke(docs.command, [*arguments])
+
+
+def test_a_chapter_is_printed_whole() -> None:
+    """Elsewhere than on a terminal as it is written; in any case; without a name the list of chapters."""
+    assert docs_of("Jobs").output == (HANDBOOK / "jobs.md").read_text()
+    assert docs_of().output == docs_of("").output == (HANDBOOK / "README.md").read_text()
+    assert docs_of("rules/gang").output.startswith("# ")
+
+
+def test_sections_about_words_have_their_place() -> None:
+    """The first ones whole, further ones by name, and how many more there are."""
+    output = docs_of("queue").output
+    assert len(re.findall(r"^`[\w/-]+:\d+`$", output, re.MULTILINE)) == docs.SHOWN_MAX
+    assert len(re.findall(r"^- `[\w/-]+:\d+` .", output, re.MULTILINE)) == docs.NAMED_MAX
+    assert re.search(r"^- and \d+ more$", output, re.MULTILINE)
+    assert docs_of("preemption delay").output == docs_of("preemption", "delay").output
+
+
+def test_unknown_words_are_answered_with_similar_ones() -> None:
+    """The three nearest, and exit code 2; a very long word is like none."""
+    result = docs_of("preemtion")
+    assert (result.exit_code, result.output.splitlines()[-1]) == (
+        2,
+        "Error: no section has preemtion; similar: preemption, preemptions, preempting; ykactor docs lists the chapters",
+    )
+    assert docs_of("x" * 100_000).exit_code == 2
+
+
+def test_a_terminal_gets_long_texts_by_the_pager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short ones are printed; both are formatted."""
+    paged, printed = list[str](), list[str]()
+    monkeypatch.setattr(reading, "is_terminal", lambda: True)
+    monkeypatch.setattr(reading.click, "echo_via_pager", lambda text, color: paged.append(text))
+    monkeypatch.setattr(reading.click, "echo", lambda text, nl: printed.append(text))
+    reading.show("# Short")
+    reading.show((HANDBOOK / "jobs.md").read_text())
+    assert ["Short" in text and "#" not in text for text in printed] == [True]
+    assert ["A day with Slurm" in text and "##" not in text for text in paged] == [True]

@@ -1,6 +1,7 @@
 """``ykactor rule``: looking up what a code means."""
 
 import io
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -47,7 +48,7 @@ def test_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
             return True
 
     terminal = Terminal()
-    monkeypatch.setattr(rule.sys, "stdout", terminal)
+    monkeypatch.setattr(sys, "stdout", terminal)
     rule._print([load()["PE-44"]])
     assert load()["PE-44"].title in terminal.getvalue()
     assert "##" not in terminal.getvalue()

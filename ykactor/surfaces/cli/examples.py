@@ -113,6 +113,7 @@ EXAMPLES = {
     "kubernetes lease": ("ykactor kubernetes lease ykactor", "ykactor kubernetes lease ykactor --namespace default"),
     "demo": ("ykactor demo", "ykactor demo --state-dir state"),
     # ---- help
+    "docs": ("ykactor docs jobs", "ykactor docs preemption delay"),
     "help": ("ykactor help run", "ykactor help connection"),
     "completion": (
         "ykactor completion bash > ~/.local/share/bash-completion/completions/ykactor",

@@ -74,6 +74,7 @@ GROUPS = {
         "demo": "demo",
     },
     "Help": {
+        "docs": "docs",
         "help": "help",
         "completion": "completion",
         "man": "man",

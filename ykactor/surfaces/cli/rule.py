@@ -1,15 +1,13 @@
 """``ykactor rule``: prints the rule of a code such as ``PE-25`` in a message, a comment or a test."""
 
 import re
-import sys
 from collections.abc import Iterable
 
 import click
-from rich.console import Console
-from rich.markdown import Markdown
 
 from ykactor.rules import Rule, load
-from ykactor.surfaces.cli.terminal import say, say_lines
+from ykactor.surfaces.cli.reading import show
+from ykactor.surfaces.cli.terminal import is_terminal, say, say_lines
 
 #: Similar codes that the error for an unknown code shows.
 NEAR_MAX = 3
@@ -83,7 +81,7 @@ def _number_of(code: str, subject: str) -> int | None:
 
 def _print(rules: list[Rule]) -> None:
     """Formatted on a terminal; otherwise the Markdown text as it is."""
-    if sys.stdout.isatty():
-        Console().print(Markdown("\n\n".join(f"## {rule.code} {rule.title}\n\n{rule.text}" for rule in rules)))
+    if is_terminal():
+        show("\n\n".join(f"## {rule.code} {rule.title}\n\n{rule.text}" for rule in rules))
     else:
         say_lines("\n\n".join(f"{rule.code} {rule.title}\n\n{rule.text}" for rule in rules))

@@ -49,6 +49,7 @@ SUMMARIES = {
     "kubernetes": "Run the pods of a Kubernetes cluster.",
     "demo": "Run a daemon with some jobs and show what happens.",
     # ---- help
+    "docs": "Print a chapter of the handbook, or what it says about WORD.",
     "help": "Print the help of a command.",
     "completion": "Print the completion for bash, zsh or fish.",
 }

@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from ykactor.surfaces.http.published import Pages
-from ykactor.surfaces.http.replies import GZIP_BYTES_MIN, PLAIN, ZIPPED, InParts, Page, accepts_gzip, reply
+from ykactor.surfaces.http.replies import GZIP_BYTES_MIN, PLAIN, ZIPPED, InParts, Page, accepts_gzip, reply_unless_known
 from ykactor.surfaces.http.session import Websockets
 
 DIRECTORY = Path(__file__).parents[1] / "page"
@@ -32,6 +32,7 @@ MEDIA_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
+    ".webp": "image/webp",
 }
 #: Scripts, styles and pictures of this origin only, and no frame around the page.
 _POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'{websockets}; "
@@ -67,11 +68,8 @@ async def _answer(file: _File, websockets: Websockets, request: Request) -> Resp
         "Content-Security-Policy": _POLICY.format(websockets=f" {source}" if (source := websockets.source(request)) else ""),
         "Referrer-Policy": "no-referrer",
         "Cache-Control": "no-cache",
-        "ETag": file.tag,
     }
-    if (known := request.headers.get("if-none-match")) and known.removeprefix("W/") == file.tag.removeprefix("W/"):
-        return Response(status_code=304, headers=headers | dict(PLAIN))
-    return await reply(request, file.page, file.media_type, headers)
+    return await reply_unless_known(request, file.page, file.media_type, headers, file.tag)
 
 
 # ---- the files of another web UI

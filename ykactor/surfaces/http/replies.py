@@ -216,6 +216,18 @@ async def reply(request: Request, page: Page, media_type: str = JSON, headers: M
     return InParts(parts, page.status, encoded(("Content-Type", media_type), *shown.items(), *encoding))
 
 
+async def reply_unless_known(request: Request, page: Page, media_type: str, headers: Mapping[str, str], tag: str) -> Response:
+    """The same with a tag of the content; 304 without the page if the client has it already.
+
+    Raises:
+        RefusedError: too much is being sent.
+    """
+    headers = {**headers, "ETag": tag}
+    if (known := request.headers.get("if-none-match")) and known.removeprefix("W/") == tag.removeprefix("W/"):
+        return Response(status_code=304, headers=headers | dict(PLAIN))
+    return await reply(request, page, media_type, headers)
+
+
 def with_query(target: str, request: Request) -> str:
     """A path with the query of the request, for a redirection."""
     return f"{target}?{request.url.query}" if request.url.query else target

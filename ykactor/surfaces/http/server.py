@@ -20,6 +20,7 @@ from ykactor.surfaces.admission.admission import Admission
 from ykactor.surfaces.admission.listener import AcceptedConnection, Listener
 from ykactor.surfaces.http.app import application
 from ykactor.surfaces.http.connections import Application, Connection, Receive, Send
+from ykactor.surfaces.http.documents import document_routes
 from ykactor.surfaces.http.load import LoopLoad, Sending
 from ykactor.surfaces.http.page import WebRoot, page_routes
 from ykactor.surfaces.http.routes import Services, routes
@@ -197,9 +198,9 @@ async def serve_rest(
     roles = frozenset(Role) if sources.following is None else frozenset((Role.READER, Role.METRICS))
     websockets = Websockets([door.url for door in doors if door.service == WS], roles)
     services = Services(gateway, sources, stopping, websockets, acting)
-    files: Sequence[BaseRoute] = page_routes(websockets, "/", "/ui", "/ui/")
+    files: Sequence[BaseRoute] = [*document_routes(), *page_routes(websockets, "/", "/ui", "/ui/")]
     if web_root is not None:  # the UI there shares the login of our page (SE-98)
-        files = [*page_routes(websockets, "/ui", "/ui/"), Mount("/", WebRoot(web_root, websockets))]
+        files = [*document_routes(), *page_routes(websockets, "/ui", "/ui/"), Mount("/", WebRoot(web_root, websockets))]
     app, http = application(routes(services), files, lambda: gateway.waits), [door for door in doors if door.service == HTTP]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(services.history.run, name="history")
