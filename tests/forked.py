@@ -39,6 +39,7 @@ class Forked:
         program: str = "",
         stdin: int | None = None,
         log: int | None = None,
+        directory: Path | str = "",
     ) -> "Forked":
         """Run ``ykactor`` with these arguments and exactly this environment.
 
@@ -46,6 +47,7 @@ class Forked:
             program: a Python file that runs in place of ``ykactor``.
             stdin: its standard input; None: nothing.
             log: takes both outputs; None: they are pipes.
+            directory: where it runs; "": where the tests do.
         """
         report, told = os.pipe()
         process = cls(report)
@@ -57,7 +59,7 @@ class Forked:
             ours += outputs
         else:
             outputs = [log, log]
-        request = json.dumps([program, arguments, dict(environment)]).encode()
+        request = json.dumps([program, arguments, dict(environment), str(directory)]).encode()
         socket.send_fds(_server(), [request], [stdin, *outputs, told])
         for descriptor in ours:
             os.close(descriptor)

@@ -1,8 +1,8 @@
 """``forkserver.py FD``: imports ``ykactor`` once, then forks one process of it for each request at the socket ``FD``.
 
-A request is one message: the JSON text ``[program, arguments, environment]`` and the descriptors of standard input, output and
-error, and of a report. The program is a Python file that runs in place of ``ykactor``; "" is ``ykactor`` itself. The report gets
-the process's number and later its exit code (negative: the signal), each as four bytes.
+A request is one message: the JSON text ``[program, arguments, environment, directory]`` and the descriptors of standard input,
+output and error, and of a report. The program is a Python file that runs in place of ``ykactor``; "" is ``ykactor`` itself. The
+report gets the process's number and later its exit code (negative: the signal), each as four bytes.
 """
 
 import atexit
@@ -50,7 +50,8 @@ def _become_requested(control: socket.socket) -> str:
         if not os.fork():
             control.close()
             _watch_over(descriptors)
-            program, arguments, environment = json.loads(request)
+            program, arguments, environment, directory = json.loads(request)
+            os.chdir(directory or ".")
             sys.argv = [program or "ykactor", *arguments]
             os.environ.clear()
             os.environ.update(environment)

@@ -51,7 +51,7 @@ def test_the_samples_pass() -> None:
     page = (ROOT / "ykactor" / "sim" / "README.md").read_text()
     assert complaints_of(page.partition("```yaml\n")[2].partition("```")[0]) == []
     chapter = (ROOT / "ykactor" / "handbook" / "first-hour.md").read_text()
-    assert complaints_of(chapter.partition("mine.yaml <<'EOF'\n")[2].partition("EOF\n")[0]) == []
+    assert complaints_of(chapter.partition("```yaml\n")[2].partition("```")[0]) == []
 
 
 @pytest.mark.skipif(not CONFORMANCE.is_dir(), reason="the conformance scenarios are not beside this checkout")
