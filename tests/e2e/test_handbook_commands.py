@@ -36,7 +36,7 @@ UNTESTED = {
     "rest": 1,
     "security": 3,
 }
-KINDS = {"console", "console untested", "yaml", "json", "python", "nginx", "text"}
+KINDS = {"console", "console untested", "yaml", "json", "python", "nginx", "diff", "text"}
 #: Commands that only read, and so are called again until they print what is expected: jobs take a moment to begin and to end.
 READS = {"asks", "jobs", "logs", "explain", "queues", "nodes", "apps", "preemptions", "story", "audit", "usage"}
 TRIES = 50

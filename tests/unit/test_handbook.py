@@ -4,6 +4,7 @@ import re
 from functools import cache
 from pathlib import Path
 
+import extending
 import pytest
 from click.testing import CliRunner, Result
 
@@ -66,6 +67,54 @@ def test_the_index_names_every_chapter() -> None:
 def test_the_readme_is_short() -> None:
     """A newcomer reads it whole; what is longer belongs into a chapter."""
     assert len((ROOT / "README.md").read_text().splitlines()) <= 170
+
+
+# ---- words
+
+#: Words and phrases that are not used, each with the one that is.
+NOT = {
+    "door": "listener", "doors": "listeners", "who asks": "caller", "told": "notified, sent", "it is free again": "released",
+    "of late": "in the last 50 ms", "moments": "timestamps", "incidents": "crash reports", "witness": "high-water mark",
+    "enrolment": "limit tracking", "tidy": "compact", "surroundings": "environment", "acted on": "targets",
+    "fares alike": "equivalence class", "goes for whom": "preempts", "leaves the order": "is removed from the order",
+    "cutting": "incremental decoding", "faces": "flavours", "whoever": "each caller that",
+}  # fmt: skip
+WORDS = re.findall(r"^\| ([\w -]+) \| (.+) \|$", (HANDBOOK / "glossary.md").read_text(), re.MULTILINE)[1:]
+
+
+def words_of(path: Path) -> str:
+    """The prose of a page in lower case on one line, without what is code in it."""
+    return " ".join(re.sub(r"`[^`]*`", "", prose_of(path)).lower().split())
+
+
+def test_the_glossary_has_the_words_that_are_used() -> None:
+    """More than 60, in order; each is in another chapter or in the code, and has one meaning."""
+    names = [word for word, _ in WORDS]
+    assert names == sorted(set(names))
+    assert len(names) >= 60
+    chapters = [words_of(path) for path in HANDBOOK.glob("*.md") if path.name != "glossary.md"]
+    code = [path.read_text().lower().replace("_", " ") for path in (HANDBOOK.parent / "core").rglob("*.py")]
+    texts = "\n".join([*chapters, *code])
+    assert [name for name in names if not re.search(rf"\b{re.escape(name)}", texts)] == []
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted(HANDBOOK.glob("*.md"))], ids=lambda path: path.name)
+def test_a_thing_has_one_word(path: Path) -> None:
+    """Chapters use the words of the glossary, and none of those that it replaces."""
+    text = words_of(path)
+    assert {word: better for word, better in NOT.items() if re.search(rf"\b{word}\b", text)} == {}
+
+
+# ---- how to add
+
+
+def test_the_diffs_of_the_chapter_are_those_of_the_examples() -> None:
+    """A test of the architecture applies them to a copy and runs them; lines around them may be others by now."""
+    changed = lambda text: [line for line in text.splitlines() if line[:1] in "+-"]  # noqa: E731
+    diffs = extending.diffs_in(extending.CHAPTER.read_text())
+    assert list(diffs) == ["sort_policy", "placement_rule", "executor", "metric", "queue_property", "verb"]
+    for kind, diff in diffs.items():
+        assert changed(diff) == changed(extending.diff_of(kind)), "run: PYTHONPATH=tests .venv/bin/python tests/extending.py"
 
 
 # ---- the documents as a program reads them
