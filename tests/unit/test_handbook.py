@@ -6,10 +6,12 @@ from pathlib import Path
 
 import extending
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from ykactor import handbook
 from ykactor.surfaces.cli import docs, reading
+from ykactor.wire import queuefile
 
 ROOT = Path(__file__).parents[2]
 HANDBOOK = ROOT / "ykactor" / "handbook"
@@ -67,6 +69,19 @@ def test_the_index_names_every_chapter() -> None:
 def test_the_readme_is_short() -> None:
     """A newcomer reads it whole; what is longer belongs into a chapter."""
     assert len((ROOT / "README.md").read_text().splitlines()) <= 170
+
+
+def test_the_settings_for_wishes_are_right() -> None:
+    """Each line of the table is a part of a queue file, with nothing to warn of."""
+    table = (HANDBOOK / "queues.md").read_text().partition("| you want |")[2].partition("\n\n")[0]
+    found = [setting for row in table.splitlines() for setting in re.findall(r"`(\w+: [^`]+)`", row)]
+    assert len(found) >= 10
+    for setting in found:
+        key, value = next(iter(yaml.safe_load(setting).items()))
+        queue = {"name": "a"} | ({} if key == "placementrules" else {key: value})
+        root = {"name": "root", "submitacl": "*", "queues": [queue]}
+        partition = {"name": "default", "queues": [root]} | ({key: value} if key == "placementrules" else {})
+        assert queuefile.load(yaml.safe_dump({"partitions": [partition]})).warnings == (), setting
 
 
 # ---- words
