@@ -1,6 +1,7 @@
 """The README and the chapters of ``ykactor/handbook``: what a reader is sent to is there."""
 
 import re
+import shlex
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from ykactor import handbook
 from ykactor.surfaces.cli import docs, reading
+from ykactor.surfaces.cli.jobs import run
 from ykactor.wire import queuefile
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +84,15 @@ def test_the_settings_for_wishes_are_right() -> None:
         root = {"name": "root", "submitacl": "*", "queues": [queue]}
         partition = {"name": "default", "queues": [root]} | ({key: value} if key == "placementrules" else {})
         assert queuefile.load(yaml.safe_dump({"partitions": [partition]})).warnings == (), setting
+
+
+def test_the_options_for_wishes_are_right() -> None:
+    """``ykactor run`` takes each option of the table."""
+    table = (HANDBOOK / "jobs.md").read_text().partition("| you want |")[2].partition("\n\n")[0]
+    found = [options for row in table.splitlines() for options in re.findall(r"`(--[^`]+)`", row)]
+    assert len(found) >= 10
+    for options in found:
+        assert run.command.make_context("run", [*shlex.split(options), "--", "true"]).params, options
 
 
 # ---- words
