@@ -45,5 +45,6 @@ def test_links_lead_to_documents_and_headings() -> None:
     inside = [link.partition("#") for link in links if not link.startswith("https://")]
     assert len(inside) > 50
     assert [link for link in inside if link[0] not in pages or (link[2] and link[2] not in anchors[link[0]])] == []
+    assert '<a href="/docs/rules/security#se-62-a-path-needs-a-role"><code>ykactor rule SE-62</code></a>' in pages["/docs/page"]
     odd = handbook.Document("odd", "handbook/odd.md", "# <script>\n\n[x](javascript:1) [y](//evil) [z](../cli.py) <b> `<i>`\n")
     assert re.findall(r"<(?!/?(?:h1|p|code)\b)", rendered(odd)) == []

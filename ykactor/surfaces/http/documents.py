@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from html import escape
 from math import inf
@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from ykactor.handbook import INDEX, Document, anchors, load, target
+from ykactor.handbook import INDEX, Document, anchors, load, sections, target
 from ykactor.surfaces.http.published import Pages
 from ykactor.surfaces.http.replies import Page, reply_unless_known
 
@@ -99,6 +99,17 @@ def rendered(document: Document) -> str:
     return html
 
 
+@cache
+def _rules() -> dict[str, str]:
+    """The addresses of the rules by code."""
+    found = dict[str, str]()
+    for document in load().values():
+        titles = [section.title for section in sections(document)] if document.name.startswith("rules/") else []
+        codes = (title.partition(" ")[0] for title in titles)
+        found |= {code: f"{address_of(document)}#{anchor}" for code, anchor in zip(codes, anchors(titles), strict=True)}
+    return found
+
+
 class _Link(Struct):
     """The link in whose text a token is; without an address it is not one."""
 
@@ -106,14 +117,20 @@ class _Link(Struct):
 
 
 def _led(document: Document, tokens: list[Token]) -> list[Token]:
-    """The tokens of a paragraph with the addresses that links have here; what leads to files of the source tree is no link."""
-    kept, link = [], _Link()
+    """The tokens of a paragraph with the addresses that links have here; what leads to files of the source tree is no
+    link, and the code of a rule is one."""
+    from markdown_it.token import Token
+
+    kept, link = list[Token](), _Link()
     for token in tokens:
         if token.type == "link_open":
             link = _Link(_address(document, str(token.attrGet("href"))))
             token.attrSet("href", link.address or "")
         elif token.type == "image":
             token.attrSet("src", f"/ui/{str(token.attrGet('src')).partition(_PICTURES)[2]}")
+        elif token.type == "code_inline" and (rule := _rules().get(token.content.removeprefix("ykactor rule "))):
+            kept += [Token("link_open", "a", 1, attrs={"href": rule}), token, Token("link_close", "a", -1)]
+            continue
         if token.type not in ("link_open", "link_close") or link.address is not None:
             kept.append(token)
     return kept
