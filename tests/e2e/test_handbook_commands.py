@@ -31,7 +31,7 @@ UNTESTED = {
     "first-hour": 2,
     "jobs": 2,
     "kubernetes": 2,
-    "operating": 6,
+    "operating": 7,
     "queues": 2,
     "rest": 1,
     "security": 3,
