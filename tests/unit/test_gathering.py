@@ -32,7 +32,9 @@ class Unlimited:
 
 
 @asynccontextmanager
-async def connected(is_answering: Callable[[], bool]) -> AsyncIterator[tuple[WebSocket, Callable[[int], Awaitable[None]]]]:
+async def connected(
+    is_answering: Callable[[], bool], *, goes_on: bool = True
+) -> AsyncIterator[tuple[WebSocket, Callable[[int], Awaitable[None]]]]:
     """A connection, and what sends a message of so many bytes through it, which says when it was sent."""
     near, far = trio.testing.memory_stream_pair()
     client = Connection(ConnectionType.CLIENT)
@@ -45,7 +47,7 @@ async def connected(is_answering: Callable[[], bool]) -> AsyncIterator[tuple[Web
         memory = InputMemory(AccessLimits)
         stream: Any = SimpleNamespace(receive_next=near.receive_some, receive_now=lambda _: None, has_unread=lambda: False)
         socket = WebSocket(stream, Connection(ConnectionType.SERVER), nursery, limits=limits, memory=memory, close_s=1.0)
-        socket.is_answering = is_answering
+        socket.is_answering, socket.goes_on_gathering = is_answering, goes_on
         nursery.start_soon(socket.run)
         yield socket, send
         nursery.cancel_scope.cancel()
@@ -57,10 +59,12 @@ async def waits(socket: WebSocket) -> list[float]:
     return [trio.current_time() - float(str(message.content).strip()) for message in messages]
 
 
-async def delays(sizes: list[int], is_answering: Callable[[], bool], *, apart_s: float = MS) -> list[list[float]]:
+async def delays(
+    sizes: list[int], is_answering: Callable[[], bool], *, apart_s: float = MS, goes_on: bool = True
+) -> list[list[float]]:
     """Send a message of each size, one every ``apart_s``; the seconds that each waited, by the reads with which they came."""
     taken = list[list[float]]()
-    async with connected(is_answering) as (socket, send), trio.open_nursery() as nursery:
+    async with connected(is_answering, goes_on=goes_on) as (socket, send), trio.open_nursery() as nursery:
         nursery.start_soon(_send, send, sizes, apart_s)
         while sum(map(len, taken)) < len(sizes):
             taken.append(await waits(socket))
@@ -99,6 +103,13 @@ async def test_messages_go_on_to_come_together(autojump_clock: trio.testing.Mock
     assert taken[:2] == [[0.0], [0.0]]
     assert max(map(max, taken)) <= GATHER_S + 1e-9
     assert len(taken) <= COUNT * MS / GATHER_S + 2
+
+
+async def test_without_a_commit_messages_go_on_by_themselves(autojump_clock: trio.testing.MockClock) -> None:
+    """Where there is nothing but a turn to share, who has got all answers is read at once, whatever it sends."""
+    first, second, third, *rest = await delays([20] * COUNT, lacking_once(), goes_on=False)
+    assert [first, second, len(third)] == [[0.0], [0.0], round(GATHER_S / MS)]
+    assert rest == [[0.0]] * len(rest)
 
 
 async def test_one_message_in_a_pause_is_the_last_that_waits(autojump_clock: trio.testing.MockClock) -> None:

@@ -69,6 +69,7 @@ class WebSocket:
         has_ended: True if nothing more is received.
         on_end: called from then on.
         is_answering: True if the peer lacks answers to what it has sent.
+        goes_on_gathering: True if what it sends gathers also when it has all answers, as long as several messages come together.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class WebSocket:
         self.is_closing = self.has_ended = False
         self.on_end: Callable[[], object] = lambda: None
         self.is_answering: Callable[[], bool] = lambda: False
+        self.goes_on_gathering = False
         self._stream = stream
         self._protocol = protocol
         self._nursery = nursery
@@ -247,7 +249,7 @@ class WebSocket:
             self._protocol.receive_data(bytes(data))
             count = await self._handle_events()
             # Who waits for an answer before it sends more never sends several messages during a pause.
-            gathers = len(data) < _LITTLE_BYTES and (lacks_answers or (gathers and count > 1))
+            gathers = len(data) < _LITTLE_BYTES and (lacks_answers or (gathers and count > 1 and self.goes_on_gathering))
             await self._messages.drained()
 
     async def _receive(self, at_s: float | None) -> bytes | bytearray:

@@ -122,9 +122,14 @@ class Peer:
         await self.drop(SILENT, f"{_WANTED.get(self._path, 'no message')} came within {self._unused_s:g} s")
         raise ConnectionClosedError
 
-    def gather_while(self, is_answering: Callable[[], bool]) -> None:
-        """Let small messages gather that come while earlier ones have no answer, so that they share a turn (``GATHER_S``)."""
-        self._connection.is_answering = is_answering
+    def gather_while(self, is_answering: Callable[[], bool], *, goes_on: bool) -> None:
+        """Let small messages gather that come while earlier ones have no answer, so that they share a turn (``GATHER_S``).
+
+        Args:
+            goes_on: let them gather also after that, while several come together: then they share a commit too, which takes
+                longer than a turn.
+        """
+        self._connection.is_answering, self._connection.goes_on_gathering = is_answering, goes_on
 
     def answered(self) -> None:
         """The peer has got all answers: what gathers is read soon."""

@@ -110,7 +110,7 @@ class ResourceManagerSession:
             self._gateway, reader, self._read, self._configs, self._memory, self._caller, self._audit
         )
         self._nursery.start_soon(handler.answer)
-        self.peer.gather_while(handler.is_answering)
+        self.peer.gather_while(handler.is_answering, goes_on=reader.outbox.journal is not None)
         try:
             while self._is_registered(reader):
                 await self._gateway.outboxes.room()
