@@ -5,11 +5,12 @@ import os
 from pathlib import Path
 
 import click
-import msgspec
 import pytest
 import trio
+from localjobs import job_of
+from msgspec import structs
 
-from ykactor.local import control
+from ykactor.local import answers, control
 from ykactor.local.model import State, Task
 from ykactor.surfaces.cli.jobs import following, progress
 
@@ -28,10 +29,8 @@ LINES = [
 
 
 def row(states, count, **fields):
-    texts = dict.fromkeys(control.JobRow.__struct_fields__, "")
-    others = {"arguments": [], "after": [], "resource": {}, "submitted_ns": 0, "priority": 0, "begin_ns": 0}
-    others |= {"is_gang": False, "is_held": False, "id": "job-1", "states": states, "count": count, "indexes": (3, count + 2)}
-    return msgspec.convert(texts | others | fields, control.JobRow)
+    job = answers.job_row(job_of("", id="job-1", first=3, last=count + 2), states)
+    return structs.replace(job, **{"count": count} | fields)
 
 
 @pytest.fixture
