@@ -10,10 +10,13 @@ import pytest
 from generate import generate
 from jsonschemas import complaints
 from msgspec import structs
+from seeds import seeds
 
 from ykactor.sim import trial
 from ykactor.sim.comparison import TOP, Applications, Compared, Comparison, Moved, Names, Range, compare, json_schema, paired
 from ykactor.sim.series import SPANS, Series
+from ykactor.sim.simulator import simulate
+from ykactor.sim.summary import Summary
 from ykactor.sim.trial import Causes, Group, QueueGroup, Report, RunReport, Spread
 from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.si import messages as si
@@ -91,6 +94,16 @@ def test_the_parts_of_waits_add_up(seed: int) -> None:
         for name in ("mean", "p50", "p95", "max"):
             parts = getattr(group.waited_for, name)
             assert sum(parts.values()) == pytest.approx(getattr(group.wait_seconds, name) or 0)
+
+
+@pytest.mark.parametrize("seed", seeds(20))
+def test_counts_are_those_of_the_summary(seed: int) -> None:
+    """What was refused, and what was preempted in vain."""
+    story = generate(seed, reloads=seed % 3)
+    summary = Summary(story.begin_ns)
+    outcome = simulate(story, lambda _, fact: summary.observe(fact))
+    found, report = summary.finish(outcome.end_ns, []), trial.run(story).report
+    assert (report.rejected, report.in_vain) == (found.rejected, found.preemptions.in_vain)
 
 
 def test_short_tasks_count_as_ten_seconds() -> None:

@@ -5,6 +5,8 @@ from typing import Any
 from world import World, app, ask, configure, foreign, make_world, move, node, queue, release, remove, reset, tree
 
 from ykactor.core.planner.plan import TRY_WORK
+from ykactor.core.values.times import NEVER
+from ykactor.sim.simulator import to_ns
 from ykactor.surfaces.cli.options import reserves_nodes
 
 LEAF = tree(queue("a"))
@@ -253,6 +255,17 @@ def test_capacity_below_the_ask() -> None:
     expect(world)
     world.send(node("n2", "UPDATE", vcore=7, memory=10))
     expect(world, "big leaves n2", "big reserves n1")
+
+
+def test_when_the_next_one_is_old() -> None:
+    """SC-60: the first that is not old yet, also after it was asked before: others are made, and end."""
+    world = reserved()
+    found = world.direct.scheduler.state.reservations
+    old_ns = to_ns(2 + HOUR)
+    assert (found.next_old_ns(0), found.next_old_ns(old_ns - 1), found.next_old_ns(old_ns)) == (old_ns, old_ns, NEVER)
+    assert found.next_old_ns(0) == old_ns
+    world.send(release("big"))
+    assert found.next_old_ns(0) == NEVER
 
 
 def test_gone_with_the_ask() -> None:

@@ -57,6 +57,8 @@ def entitlements(pool: Resource, claims: Sequence[Claim]) -> list[Resource]:
     found: dict[int, Resource] = {}
     for has_guarantee in (True, False):
         together = [index for index, claim in enumerate(claims) if bool(claim.weight) is has_guarantee]
+        if not together:
+            continue
         together.sort(key=lambda index: -claims[index].pace)  # in the order in which they have all that they demand
         ordered = [claims[index] for index in together]
         given: list[Resource] = [{} for _ in ordered]

@@ -14,16 +14,20 @@ from typing import Any
 from ykactor.core.messages.asks import Ask, AskID, ask_id
 from ykactor.core.messages.facts import (
     Allocated,
+    AllocationRejected,
     AllocationResized,
     ApplicationAdded,
     ApplicationLeft,
     ApplicationMoved,
+    ApplicationRejected,
     AskAdded,
     AskPriorityChanged,
     AskRemoved,
     AskResized,
     AskReturned,
     Fact,
+    NodeRejected,
+    Preempted,
     QueueLimitChanged,
     QueueRemoved,
     Released,
@@ -129,9 +133,16 @@ _NUMBERS = {code: number for number, code in enumerate(_CODES)}
 
 
 class Tallies:
-    """The tallies of a run over all partitions; queues and applications are named by ``label``."""
+    """The tallies of a run over all partitions; queues and applications are named by ``label``.
+
+    Attributes:
+        rejected: the number of asks, applications and nodes that were refused.
+        hoping: the asks that have preempted and not run since, by partition.
+    """
 
     def __init__(self) -> None:
+        self.rejected = 0
+        self.hoping: set[tuple[PartitionName, AskID]] = set()
         self.waits = Waits()
         self.total = Tally()
         self.queues: dict[str, Tally] = {}
@@ -252,6 +263,12 @@ class PartitionTallies:
             application.waiting[ask.allocation_key] = since_ns, ask
             self.account.want(fact.at_ns, application.queue, ask.resource)
 
+    def _rejected(self, _: Fact) -> None:
+        self._tallies.rejected += 1
+
+    def _preempted(self, fact: Preempted) -> None:
+        self._tallies.hoping.add((self._name, ask_id(fact.ask)))
+
     def _ask_resized(self, fact: AskResized) -> None:
         application, key = self._applications[fact.after.application_id], fact.after.allocation_key
         self.account.want(fact.at_ns, application.queue, fact.before.resource, -1)
@@ -272,6 +289,7 @@ class PartitionTallies:
 
     def _allocated(self, fact: Allocated) -> None:
         application, ask = self._applications[fact.ask.application_id], fact.ask
+        self._tallies.hoping.discard((self._name, ask_id(ask)))
         since_ns, _ = application.waiting.pop(ask.allocation_key, (None, ask))
         waited_ns = None
         if since_ns is None:  # it came with its node, or ran before the begin
@@ -348,6 +366,10 @@ _HANDLERS: dict[type[Fact], Callable[[PartitionTallies, Any], None]] = {
     AskResized: PartitionTallies._ask_resized,
     AskPriorityChanged: PartitionTallies._priority_changed,
     AskRemoved: PartitionTallies._ask_removed,
+    AllocationRejected: PartitionTallies._rejected,
+    ApplicationRejected: PartitionTallies._rejected,
+    NodeRejected: PartitionTallies._rejected,
+    Preempted: PartitionTallies._preempted,
     Allocated: PartitionTallies._allocated,
     AllocationResized: PartitionTallies._allocation_resized,
     ReleaseStarted: PartitionTallies._release_started,

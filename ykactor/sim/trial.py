@@ -22,7 +22,6 @@ from ykactor.sim.direct import DirectPartition
 from ykactor.sim.fairness import PARTS, FairnessAccount, QueueAccount
 from ykactor.sim.recorded import opening
 from ykactor.sim.simulator import Outcome, simulate, simulate_recording, to_ns
-from ykactor.sim.summary import Summary, SummaryReport
 from ykactor.sim.tallies import SLOWDOWN_PARTS, PartitionTallies, Tallies, Tally, label
 from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario
@@ -143,7 +142,6 @@ class Books:
     """Takes the facts of a run, and makes its report."""
 
     def __init__(self, scenario: Scenario) -> None:
-        self.summary = Summary(scenario.begin_ns)
         self._begin_ns, self._until_ns = scenario.begin_ns, scenario.begin_ns + to_ns(scenario.until)
         self._tallies = Tallies()
         self._partitions: dict[PartitionName, PartitionTallies] = {}
@@ -173,12 +171,10 @@ class Books:
 
     def observe(self, name: PartitionName, fact: Fact) -> None:
         """Take the next fact of a partition."""
-        self.summary.observe(fact)
         self._tallies_of(name, fact.at_ns).observe(fact)
 
     def finish(self, outcome: Outcome) -> RunReport:
         """The report at the end of the run."""
-        summary = self.summary.finish(outcome.end_ns, outcome.waiting)
         accounts: dict[str, QueueAccount] = {}
         used: dict[str, list[float]] = {}
         for name, partition in self._partitions.items():
@@ -187,7 +183,7 @@ class Books:
             used |= {label(name, kind): series.averages() for kind, series in partition.account.used_over_time.items()}
         tallies = self._tallies
         return RunReport(
-            self._report(summary, accounts),
+            self._report(accounts),
             outcome.refused,
             (outcome.end_ns - self._begin_ns) / S_NS,
             {name: queue.share.averages() for name, queue in sorted(accounts.items()) if queue.share is not None},
@@ -196,14 +192,14 @@ class Books:
             dict(tallies.mean_waits_s()),
         )
 
-    def _report(self, summary: SummaryReport, accounts: dict[str, QueueAccount]) -> Report[Number]:
+    def _report(self, accounts: dict[str, QueueAccount]) -> Report[Number]:
         tallies = self._tallies
         figures = _Figures(tallies, (partition.account.offered for partition in self._partitions.values()))
         of_queues = self._with_parents()
         return Report(
             figures.group(tallies.total),
-            summary.rejected,
-            summary.preemptions.in_vain,
+            tallies.rejected,
+            len(tallies.hoping),
             {name: figures.queue(of_queues.get(name, Tally()), queue) for name, queue in sorted(accounts.items())},
             {name: figures.group(tally) for name, tally in sorted(tallies.users.items())},
             {name: figures.group(tally) for name, tally in sorted(tallies.groups.items())},

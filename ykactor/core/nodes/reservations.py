@@ -117,6 +117,8 @@ class Reservations:
         self._by_node: dict[NodeID, dict[AskID, Reservation]] = {}
         #: The number of reservations that were made or renewed.
         self.changes = 0
+        #: The last answer of ``next_old_ns``, and the time for which it was given; None after a change.
+        self._next_old: tuple[int, int] | None = None
 
     def of(self, ask: Ask) -> Reservation:
         """The reservation of an ask; it must have one."""
@@ -152,6 +154,7 @@ class Reservations:
                 self._shapes.add(reservation.shape)
             self._by_shape[reservation.shape][identity] = reservation
         self.changes += 1
+        self._next_old = None
 
     def _drop_shape(self, reservation: Reservation) -> None:
         if not reservation.is_pinned():
@@ -165,6 +168,7 @@ class Reservations:
         """End a reservation; a node without others is offered again."""
         node, identity = reservation.node, ask_id(reservation.ask)
         del self.by_ask[identity]
+        self._next_old = None
         self._drop_shape(reservation)
         others = self._by_node[node.node_id]
         del others[identity]
@@ -178,9 +182,17 @@ class Reservations:
             yield from self._by_shape[shape].values()
 
     def next_old_ns(self, after_ns: int) -> int:
-        """The time after ``after_ns`` when the next reservation reaches the age ``RESERVATION_MAX_NS``, or ``NEVER``."""
+        """The time after ``after_ns`` when the next reservation reaches the age ``RESERVATION_MAX_NS``, or ``NEVER``.
+
+        The same until a reservation begins or ends, or this time has come.
+        """
+        known = self._next_old
+        if known is not None and known[0] <= after_ns < known[1]:
+            return known[1]
         ends = (reservation.made_ns + RESERVATION_MAX_NS for reservation in self.by_ask.values())
-        return next((old_ns for old_ns in ends if old_ns > after_ns), NEVER)
+        old_ns = next((each for each in ends if each > after_ns), NEVER)
+        self._next_old = after_ns, old_ns
+        return old_ns
 
     def older_than(self, made_ns: int) -> list[Reservation]:
         """The reservations made at ``made_ns`` or before, the oldest first."""
