@@ -8,6 +8,7 @@ from localjobs import job_of
 from localworld import S_NS, World, asked, concluded, released, requests_of, started
 from msgspec import structs
 
+from ykactor.core.accounting.past import RECORDS_MAX
 from ykactor.local import machine
 from ykactor.local.jobs import TASKS_MAX, SubmitRefused
 from ykactor.local.machine import gpu_indices, memory_bytes, this_machine, vcore
@@ -37,11 +38,12 @@ def recorded(effects):
 
 
 def test_each_attempt_has_a_record(world):
-    """AP-152: with what it has left; a daemon that has lost everything is told those of the last attempts again."""
+    """AP-152: with what it has left; a daemon that has lost everything is told them again."""
     world.submit(retries=1, last=1)
     task = world.allocate("job-1.0").starts[0][1]
     world.now_ns = 5
-    assert recorded(world.end(task, 137)) == [("job-1.0", "Failed", 137, 5)]
+    first = [("job-1.0", "Failed", 137, 5)]
+    assert recorded(world.end(task, 137)) == first
     task = world.allocate("job-1.0.r1").starts[0][1]
     world.now_ns = 7
     effects = world.end(task, 3)
@@ -50,8 +52,19 @@ def test_each_attempt_has_a_record(world):
     world.jobs.report()
     told = [request for request in world.jobs.take().requests if isinstance(request, si.ApplicationRequest)]
     assert [len(request.new) for request in told] == [1, 0]
-    assert recorded(told[1]) == last
+    assert recorded(told[1]) == first + last
     assert recorded(world.release("job-1.1", "TIMEOUT")) == [("job-1.1", "Cancelled", None, 7)]
+
+
+def test_as_many_records_are_told_again_as_the_daemon_keeps(world):
+    """AP-152: those of the tasks that have ended last, also of a job that was kept while nobody ran it."""
+    count = RECORDS_MAX + 2
+    job = job_of("true", id="job-1", last=count)
+    tasks = [Task(job.id, index, State.COMPLETED, ended_ns=count - index) for index in range(count)]
+    world.jobs.restore(job, [*tasks, Task(job.id, count, State.PENDING)])
+    world.jobs.report()
+    told = next(request for request in reversed(world.jobs.take().requests) if getattr(request, "records", ()))
+    assert [record.allocation_key for record in told.records] == [f"job-1.{index}" for index in reversed(range(RECORDS_MAX))]
 
 
 def reported(effects):

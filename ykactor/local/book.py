@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct, field, structs
 
+from ykactor.core.accounting.past import RECORDS_MAX
 from ykactor.local import requests
 from ykactor.local.effects import Effects
 from ykactor.local.machine import Machine
@@ -28,6 +29,7 @@ class Work(Struct):
     Attributes:
         tasks: the present attempts, by their indexes.
         ended: how many tasks have ended in each state.
+        records: of the last attempts that have ended, as many as the daemon keeps (AP-152).
         unfinished: how many tasks have not ended; ``at_daemon``: how many of them the daemon knows.
         is_told: whether the daemon has the application of the job: it has while it knows a task.
         has_hold: whether the daemon has the hold of an operator, which it forgets with the application.
@@ -43,6 +45,7 @@ class Work(Struct):
     tasks: dict[int, Task]
     unfinished: int
     ended: Counter[State] = field(default_factory=Counter)
+    records: deque[si.TaskRecord] = field(default_factory=lambda: deque(maxlen=RECORDS_MAX))
     at_daemon: int = 0
     is_told: bool = False
     has_hold: bool = False
@@ -103,8 +106,10 @@ class Book:
         """A job that is new, or was kept."""
         work = Work(job, {task.index: task for task in tasks}, 0)
         unfinished = {task.key: task for task in work.tasks.values() if not task.state.is_final}
+        ended = [task for task in work.tasks.values() if task.state.is_final]
         work.unfinished = len(unfinished)
-        work.ended.update(task.state for task in work.tasks.values() if task.state.is_final)
+        work.ended.update(task.state for task in ended)
+        work.records.extend(map(requests.record, sorted(ended, key=lambda task: task.ended_ns)))
         work.at_daemon = sum(task.state.is_at_daemon for task in unfinished.values())
         work.is_told = work.at_daemon > 0
         self.works[job.id] = work
@@ -239,9 +244,9 @@ class Book:
         told = self.effects.requests
         new = [requests.application(work.job, is_held=work.gathers) for work in works]
         told.append(si.ApplicationRequest(new=new, jobs=[requests.report(work.job, work.ended) for work in works]))
-        ended = [task for work in works for task in work.tasks.values() if task.state.is_final]
-        if ended:
-            told.append(si.ApplicationRequest(records=[requests.record(task) for task in ended]))
+        records = [record for work in works for record in work.records]
+        if records:
+            told.append(si.ApplicationRequest(records=records))
 
     def asks(self, work: Work, tasks: Iterable[Task]) -> Iterator[si.Allocation]:
         """The asks of the pending ones among tasks; of a gang that has not started, its placeholders."""
@@ -323,8 +328,9 @@ class Book:
         work.placed.discard(task.key)
         work.blocked.pop(task.index, None)
         task.state, task.reason, task.ended_ns = state, reason, self.now_ns()
+        work.records.append(requests.record(task))
         if work.is_told:
-            self.effects.records.append(requests.record(task))
+            self.effects.records.append(work.records[-1])
         again = _next_attempt(work.job, task)
         work.unfinished -= again is None
         work.at_daemon -= not was_waiting
