@@ -84,3 +84,5 @@ async def test_a_job_of_several_partitions_has_to_be_named_with_one() -> None:
         assert (await found(rest, "/v1/jobs/job?partition=no"))[0] == 404
         _, jobs = await found(rest, "/v1/jobs")
         assert [each["partition"] for each in jobs] == ["default", "other"]
+        assert await found(rest, "/v1/jobs?partition=OTHER") == (200, [job for job in jobs if job["partition"] == "other"])
+        assert (await found(rest, "/v1/jobs?partition=no"))[0] == 404

@@ -218,7 +218,8 @@ class Api:
 
     async def jobs(self, request: Request) -> Response:
         """``/v1/jobs``."""
-        return await self._published.answer_of_each(request, ("jobs",), jobs.all_jobs)
+        wanted = request.query_params.get("partition", "")
+        return await self._published.answer_of_each(request, ("jobs",), jobs.all_jobs, wanted)
 
     async def job(self, request: Request) -> Response:
         """``/v1/jobs/{job}``."""

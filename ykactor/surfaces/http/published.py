@@ -124,9 +124,9 @@ class Published:
             raise RefusedError(404, missing)
         return await reply(request, page, headers=age_of([] if is_small else [page]))
 
-    async def answer_of_each(self, request: Request, key: Key, read: Reading) -> Response:
-        """A list with what is read of each partition; of lists a list with the items of all."""
-        pages = [await self.page(request, name, key, read) for name in self.partitions(request)]
+    async def answer_of_each(self, request: Request, key: Key, read: Reading, wanted: str = "") -> Response:
+        """A list with what is read of each partition, or of the wanted one; of lists a list with the items of all."""
+        pages = [await self.page(request, name, key, read) for name in self.named_partitions(request, wanted)]
         bodies = (b"".join(page.parts).rstrip(b"\n") for page in pages)
         items = (body[1:-1] if body.startswith(b"[") else body for body in bodies)
         whole = Page(200, [*list_parts(filter(None, items))])

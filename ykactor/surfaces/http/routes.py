@@ -100,7 +100,7 @@ def _of_partitions(api: Api) -> list[Route]:
             {"kind": Kind, "ask": str, "partition": str, "changes": bool, "preempt": bool},
             refusals=(404, 409),
         ),
-        Route("/v1/jobs", api.jobs, "Jobs, and how far they are", list[jobs.Job]),
+        Route("/v1/jobs", api.jobs, "Jobs, and how far they are", list[jobs.Job], {"partition": str}, refusals=(404,)),
         Route(
             "/v1/jobs/{job}",
             api.job,
