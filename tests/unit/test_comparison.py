@@ -98,7 +98,7 @@ def test_the_parts_of_waits_add_up(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(20))
 def test_counts_are_those_of_the_summary(seed: int) -> None:
-    """What was refused, and what was preempted in vain."""
+    """Refusals, and preemptions in vain."""
     story = generate(seed, reloads=seed % 3)
     summary = Summary(story.begin_ns)
     outcome = simulate(story, lambda _, fact: summary.observe(fact))

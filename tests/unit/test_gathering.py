@@ -106,7 +106,7 @@ async def test_messages_go_on_to_come_together(autojump_clock: trio.testing.Mock
 
 
 async def test_without_a_commit_messages_go_on_by_themselves(autojump_clock: trio.testing.MockClock) -> None:
-    """Where there is nothing but a turn to share, who has got all answers is read at once, whatever it sends."""
+    """A sender that has got all answers is read at once, whatever it sends, where there is nothing but a turn to share."""
     first, second, third, *rest = await delays([20] * COUNT, lacking_once(), goes_on=False)
     assert [first, second, len(third)] == [[0.0], [0.0], round(GATHER_S / MS)]
     assert rest == [[0.0]] * len(rest)

@@ -10,13 +10,13 @@ from ykactor.local import launcher
 
 
 def test_the_user_is_looked_up() -> None:
-    """Its group, and all groups in which it is."""
+    """An account has its group, and all groups in which it is."""
     found = pwd.getpwuid(os.geteuid())
     assert launcher._account(found.pw_uid) == (found.pw_uid, found.pw_gid, os.getgrouplist(found.pw_name, found.pw_gid))
 
 
 def test_an_unknown_user_is_named() -> None:
-    """That there is none is an answer: nothing is asked again."""
+    """The answer that there is none is one: nothing is asked again."""
     with pytest.raises(ValueError, match="found the user 54321, expected one that getent passwd knows"):
         launcher._account(54321)
 

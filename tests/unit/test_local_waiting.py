@@ -81,7 +81,7 @@ def told_hold(world, is_held, of="job-1"):
 
 
 def test_the_hold_of_an_operator_outlives_its_application(world):
-    """Its application is removed while all that is left waits for a retry, and comes again when the job is released."""
+    """The application of a job is removed while all that is left waits for a retry, and comes again when the job is released."""
     world.submit(retries=1, retry_delay_s=60)
     ((_, task),) = world.allocate("job-1.0").starts
     assert told_hold(world, True).jobs["job-1"].is_held_there
@@ -100,7 +100,7 @@ def test_the_hold_of_an_operator_outlives_its_application(world):
 
 
 def test_the_daemon_ends_the_hold_of_an_application_that_it_knows(world):
-    """It is asked for further tasks, which are held there, and nobody ends this here; the own hold of the job is another one."""
+    """The daemon is asked for further tasks, which are held there, and nobody ends this here; the own hold is another one."""
     world.submit(last=1, at_most=1)
     told_hold(world, True)
     world.jobs.hold("job-1")
