@@ -150,7 +150,8 @@ def command(
 
     With --dry-run nothing is sent. A row says for each ask where it would begin to run and when, or why it would wait, whom it
     would preempt; its configuration counts with --with-config only. Nothing else arrives meanwhile, and tasks end only where
-    it is known how long they run at most. Without --on it needs the role replica.
+    it is known how long they run at most. It is tried on a copy here, so limits of the sender in an access file do not count, as
+    they do for POST /v1/dry-run. Without --on it needs the role replica.
     """
     if not is_tried and (journal is not None or output != "text"):
         raise click.UsageError(f"found {'-o' if journal is None else '--on'} without --dry-run, expected both")
