@@ -33,7 +33,7 @@ def compressed(content: bytes) -> str:
 
 
 def packed(text: str) -> str:
-    return compressed(gzip.compress(text.encode()))
+    return compressed(gzip.compress(text.encode(), mtime=0))
 
 
 def helm(text: str) -> str:
