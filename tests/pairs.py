@@ -45,7 +45,8 @@ class Told:
                 self._wake()
 
     async def manage(self, *, task_status: trio.TaskStatus[KeptSession]) -> None:
-        async with keep_registered(self._url, rm_id="rm-1", on_connection=self.connections.append) as rm:
+        options = {"on_connection": self.connections.append, "wants_scheduling_states": True}
+        async with keep_registered(self._url, rm_id="rm-1", **options) as rm:
             task_status.started(rm)
             async for message in rm:
                 if isinstance(message, si.RegisterResourceManagerResponse):

@@ -89,11 +89,13 @@ class RunningStandby:
 
 
 @asynccontextmanager
-async def standby_of(url: str, directory: Path, *more: str | Path, http: str = "none") -> AsyncIterator[RunningStandby]:
-    """Run a standby of a daemon in a directory."""
+async def standby_of(
+    url: str, directory: Path, *more: str | Path, http: str = "none", program: str = ""
+) -> AsyncIterator[RunningStandby]:
+    """Run a standby of a daemon in a directory; ``program`` as of ``real_daemon``."""
     arguments = ("--state-dir", directory, "--standby-of", url, *more)
     where = () if "--ws" in more else ("--ws", "127.0.0.1:0")
-    async with real_daemon(*arguments, ws=where, http=http, ready="standby_started") as daemon:
+    async with real_daemon(*arguments, ws=where, http=http, program=program, ready="standby_started") as daemon:
         yield RunningStandby(daemon, directory)
 
 

@@ -54,11 +54,11 @@ class Place:
 
     @asynccontextmanager
     async def standby(
-        self, which: int, *arguments: str | Path, of: str = "", http: str = "none"
+        self, which: int, *arguments: str | Path, of: str = "", http: str = "none", program: str = ""
     ) -> AsyncIterator[RunningStandby]:
         """The standby in a directory, usually of the daemon in the other one; with the same arguments it is the daemon later."""
         where = ("--ws", self.urls[which], *arguments)
-        async with standby_of(of or self.urls[1 - which], self.directories[which], *where, http=http) as standby:
+        async with standby_of(of or self.urls[1 - which], self.directories[which], *where, http=http, program=program) as standby:
             yield standby
 
     async def take_over(self, *options: str, which: int = 1, expect: int = exit_codes.OK) -> tuple[str, str]:
@@ -93,6 +93,28 @@ async def test_clients_go_on_by_number(tmp_path: Path, hands_over: bool, is_in_m
         nursery.cancel_scope.cancel()
     told.check(10)
     assert "as recorded" in (await run_command("replay", place.directories[1]))[0]
+
+
+async def test_a_later_version_goes_on(tmp_path: Path) -> None:
+    """An upgrade: nobody loses or repeats anything, although that version decides otherwise, and forgets what is in memory."""
+    place = Place(tmp_path)
+    told, program = Told(place.both), str(Path(__file__).with_name("laterversion.py"))
+    async with trio.open_nursery() as nursery, place.standby(1, program=program) as standby:
+        async with place.daemon(0, "--standbys", "1") as daemon:
+            rm = await nursery.start(told.manage)
+            await nursery.start(told.follow)
+            await told.is_registered()
+            await standby.logged("partition_in_memory")
+            rm.send(asks("large", of="app-1", vcore=10**6))
+            rm.send(asks(*(f"t{number}" for number in range(5)), of="app-1", vcore=10))
+            await told.has(5)
+            await standby.logged("partition_forgotten")
+            await place.take_over("--hand-over")
+            assert await daemon.process.wait() == exit_codes.OK
+        rm.send(asks(*(f"t{number}" for number in range(5, 10)), of="app-1", vcore=10))
+        await told.has(10)
+        nursery.cancel_scope.cancel()
+    told.check(10)
 
 
 async def test_the_older_daemon_ends_and_does_not_begin_again(tmp_path: Path) -> None:
