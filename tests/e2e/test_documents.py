@@ -33,7 +33,7 @@ async def test_the_documents_run_nothing() -> None:
         assert policy["default-src"] == policy["frame-ancestors"] == "'none'"
         assert "script-src" not in policy
         files = re.findall(r'(?:src|rel="\w+" href)="([^"]+)"', answer.body.decode())
-        assert len(files) == 5
+        assert len(files) >= 5
         assert [path for path in files if (await rest.ask(path)).status != 200] == []
 
 

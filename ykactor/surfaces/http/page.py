@@ -33,6 +33,7 @@ MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
     ".webp": "image/webp",
+    ".png": "image/png",
 }
 #: Scripts, styles and pictures of this origin only, and no frame around the page.
 _POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'{websockets}; "
