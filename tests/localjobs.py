@@ -142,7 +142,7 @@ async def local_manager(directory: Path, url: str, *options: str) -> AsyncIterat
             os.kill(pid, signal.SIGKILL)
 
 
-def job_of(script: str, **fields: Any) -> Job:
+def job_of(script: str, /, **fields: Any) -> Job:
     values: dict[str, Any] = {
         "id": "",
         "token": secrets.token_hex(8),

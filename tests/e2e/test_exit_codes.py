@@ -37,6 +37,7 @@ MISSING = {
     "test": ["{missing}"],
     "config": ["plan", "{missing}"],
     "submit": ["{missing}"],
+    "submit-script": ["{missing}"],
     "convert": ["openb", "{missing}", "{missing}"],
     "access": ["check", "{missing}"],
     "token": ["list", "--access", "{missing}"],

@@ -109,6 +109,19 @@ async def test_a_number_of_another_process_is_left_alone(processes: Processes) -
         nursery.cancel_scope.cancel()
 
 
+async def test_a_script_runs_as_it_was_submitted(processes: Processes) -> None:
+    """Each attempt has a copy of its own, which an earlier one cannot change; it needs no right to be executed."""
+    script = b'#!/bin/sh -u\necho "$0 $*"; echo exit 9 > "$0"; exit 4'
+    job = job_of("", arguments=[b"sim.sh", b"a b", b"c"], script=script)
+    for attempt in (0, 1):
+        task = Task("job-1", 0, attempt=attempt)
+        processes.start(job, task)
+        assert await ended(processes, task) == Ended(4)
+        directory = processes.attempt(task)
+        assert (directory / "out").read_text() == f"{directory}/script a b c\n"
+        assert (directory / "script").read_text() == "exit 9\n"
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [

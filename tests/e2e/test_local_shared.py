@@ -46,7 +46,7 @@ def processes(tree: Path, tmp_path: Path) -> SharedProcesses:
     return SharedProcesses(tmp_path, groups, 0.3)
 
 
-def job(script: str, user: str = DAEMON, **fields: Any) -> Job:
+def job(script: str, /, user: str = DAEMON, **fields: Any) -> Job:
     login = Login(pwd.getpwnam(user).pw_uid, [], 0o027, {"NOFILE": 77, "CORE": 0})
     return job_of(script, **{"id": "job-1", "login": login} | fields)
 
@@ -92,6 +92,14 @@ async def test_a_task_has_what_its_user_has_and_nothing_of_root(
     assert ignored <= {signal.SIGPIPE, signal.SIGXFSZ}, "Python ignores these itself"
     assert all(name.startswith("YKACTOR_") for name in seen["root"])
     assert "job-1.0" in seen["group"]
+
+
+async def test_a_script_is_the_file_of_its_user(processes: SharedProcesses) -> None:
+    """The copy of the attempt is written as the user, who alone can read it."""
+    arguments, script = [b"sim.sh", b"x"], b'#!/bin/sh\nstat -c "%U %a" "$0"; echo "$1"\n\xff'
+    processes.start(job("", arguments=arguments, script=script), TASK)
+    assert await ended(processes) == Ended(127), written(processes, "err")
+    assert written(processes) == f"{DAEMON} 700\nx\n"
 
 
 async def test_what_the_environment_of_a_user_loads_runs_as_this_user(processes: SharedProcesses, tmp_path: Path) -> None:

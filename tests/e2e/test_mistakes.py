@@ -36,7 +36,7 @@ STAR = QUEUES.replace('submitacl: "*"}', "submitacl: *}")
 MISTAKES = (
     # ---- words of other tools
     ("squeue", "No such command 'squeue'", "ykactor jobs", "ykactor asks"),
-    ("sbatch job.sh", "'sbatch'", "ykactor run --detach"),
+    ("sbatch job.sh", "'sbatch'", "ykactor submit-script"),
     ("sinfo", "'sinfo'", "ykactor nodes"),
     ("scontrol hold 1", "'scontrol'", "ykactor hold"),
     ("get nodes", "'get'", "ykactor nodes"),
@@ -144,7 +144,7 @@ async def lacking(line: str, words: list[str], places: dict[str, str], *, is_all
 
 def test_words_of_other_tools_lead_to_what_there_is() -> None:
     """Each command that is named exists, and no word is one of ykactor; of an option some command has one."""
-    commands = {word: set(re.findall(r"ykactor (\S+?)\b(?!-)", meant)) for word, meant in habits.COMMANDS.items()}
+    commands = {word: set(re.findall(r"ykactor ([a-z-]+)", meant)) for word, meant in habits.COMMANDS.items()}
     known = {name: main.get_command(None, name) for name in main.list_commands(None)}  # type: ignore[arg-type]
     assert {name for names in commands.values() for name in names} <= set(known)
     assert all(commands.values())

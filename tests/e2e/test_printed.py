@@ -107,6 +107,7 @@ class World:
             "local install": (),
             "requeue": (*local, f"job{EVIL}"),
             "run": (*local, "--", "true"),
+            "submit-script": (*local, evil),
             "jobs": local,
             "logs": (*local, "job-1"),
             "wait": (*local, "job-1"),

@@ -64,6 +64,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"after": [After("job-1")] * 21}, "found 21 of --after, expected at most 20"),
     ({"after": [After("j" * 65)]}, "found --after with more than 64 characters"),
     ({"is_gang": True, "retries": 1}, "found a gang with retries"),
+    ({"script": b"true"}, "the script: found no program"),
+    ({"script": b"#!/bin/sh\n" * 2**14}, "found a script of"),
     ({"login": Login(umask=-1)}, "found the umask"),
     ({"login": Login(limits={"MEMLOCK": 1})}, "found the limits"),
     ({"login": Login(limits={"CORE": 2**63})}, "found the limits"),
@@ -200,7 +202,7 @@ def test_environments_of_a_user_have_a_bound() -> None:
     counted = Quotas()
     large = job(1, environ=[b"x=" + b"x" * (quotas.BYTES_EACH - 1000)])
     counted.add(large)
-    assert "of arguments and environments of u1" in counted.refusal(structs.replace(large, id="job-2"))
+    assert "of arguments, environments and scripts of u1" in counted.refusal(structs.replace(large, id="job-2"))
     assert counted.refusal(job(2, 2)) == ""
 
 

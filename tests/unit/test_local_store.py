@@ -184,11 +184,13 @@ def test_a_long_list_comes_in_parts(store, tmp_path, monkeypatch):
     assert attempts == [["job-2.0.r2", "job-2.0.r3"], ["job-2.0", "job-2.0.r1"], []]
 
 
-def test_lists_leave_environments_out(store, tmp_path):
-    """They are large, and nobody is told them."""
-    store.commit([job_of("true", id="job-1", environ=[b"A=1"])], [Task("job-1", 0)], [], 0)
+@pytest.mark.parametrize("ended", [[], ["job-1"]])
+def test_lists_leave_environments_and_scripts_out(store, tmp_path, ended):
+    """They are large, and nobody is told them. The script of a job that has ended is kept: it may be run again."""
+    store.commit([job_of("true", id="job-1", environ=[b"A=1"], script=b"#!/bin/sh")], [Task("job-1", 0)], ended, 0)
     with records(tmp_path) as kept:
-        assert kept.jobs(Query(10), lambda job, counts: (job.id, job.environ)).rows == [("job-1", [])]
+        assert kept.jobs(Query(10), lambda job, counts: (job.id, job.environ, job.script)).rows == [("job-1", [], b"")]
+    assert store.find("job-1").script == b"#!/bin/sh"
 
 
 def test_so_many_attempts_of_a_task_are_kept(store, tmp_path, monkeypatch):

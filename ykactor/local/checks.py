@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from ykactor.local.jobs import SubmitRefused
 from ykactor.local.login import LIMITS, Login
 from ykactor.local.model import Job
+from ykactor.local.scripts import SCRIPT_MAX, interpreter
 from ykactor.local.streams import Streams, wrong_pattern
 
 #: Bytes of the arguments, as many as the kernel takes of one, and of the environment.
@@ -50,6 +51,7 @@ def _wrong(job: Job) -> Iterator[str]:
     """Sentences about what is wrong."""
     yield from _wrong_texts(job)
     yield from wrong_environ(job.environ)
+    yield from _wrong_script(job.script)
     yield from _wrong_numbers(job)
     yield from _wrong_tasks(job)
     if job.terminal:
@@ -83,6 +85,16 @@ def wrong_environ(environ: list[bytes]) -> Iterator[str]:
         yield f"found {size} bytes of environment variables, expected at most {ENVIRON_MAX}"
     if any(b"=" not in entry or b"\0" in entry for entry in environ):
         yield "found an environment variable without a value, or with a NUL, expected NAME=VALUE"
+
+
+def _wrong_script(script: bytes) -> Iterator[str]:
+    if len(script) > SCRIPT_MAX:
+        yield f"found a script of {len(script)} bytes, expected at most {SCRIPT_MAX}"
+    elif script:
+        try:
+            interpreter(script)
+        except ValueError as error:
+            yield f"the script: {error}"
 
 
 def _wrong_numbers(job: Job) -> Iterator[str]:

@@ -203,6 +203,10 @@ def _run(order: dict[str, Any], ending: int) -> None:
     attempt = _bytes(order["attempt"])
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
     usual = [os.open(os.devnull, os.O_RDONLY), *(os.open(attempt + name, flags, 0o600) for name in _NAMES)]
+    if script := _bytes(order["script"]):
+        new = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with open(os.open(attempt + b"/script", new, 0o700), "wb") as file:
+            file.write(script)
     os.chdir(_bytes(order["directory"]))
     words = [b"sh", b"-c", _SHELL.encode(), b"sh", *map(_bytes, [order["terminal"], *order["arguments"]])]
     environ = dict(entry.partition(b"=")[::2] for entry in map(_bytes, order["environ"]))

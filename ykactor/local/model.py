@@ -101,6 +101,7 @@ class Job(Struct, frozen=True):
         login: as whom its tasks are started; None: as the user of the local resource manager.
         streams: the files for standard input, output and error.
         terminal: the path of the one that is all of these, and that of its session; its other end is with who waits for the job.
+        script: the text that its tasks run, if it is a script that was submitted; ``arguments`` then begin with its name.
     """
 
     id: str
@@ -130,6 +131,7 @@ class Job(Struct, frozen=True):
     login: Login | None = None
     streams: Streams = Streams()
     terminal: bytes = b""
+    script: bytes = b""
 
     @property
     def leaf(self) -> str:

@@ -28,6 +28,7 @@ from ykactor.local.launcher import EXECUTE, TERMINAL
 from ykactor.local.model import Ended, Job, Task
 from ykactor.local.programs import words
 from ykactor.local.removal import Removal
+from ykactor.local.scripts import FILE, command
 from ykactor.local.streams import Streams, absolute, expanded, is_shared
 from ykactor.local.untrusted import Unreadable, is_there, open_regular, read_small
 
@@ -92,6 +93,8 @@ class Processes:
         try:
             attempt.mkdir(parents=True, exist_ok=True)
             group = self._isolation.group(job, task)
+            if job.script:
+                _write_script(attempt, job.script)
             with _appended(attempt / "out") as output, _appended(attempt / "err") as errors:
                 self._children[attempt] = subprocess.Popen(
                     [
@@ -267,10 +270,11 @@ def files(job: Job, task: Task) -> list[File]:
 
 def _command(job: Job, task: Task, attempt: Path) -> list[str | bytes]:
     """The words of the command, behind those of the launcher if it has to open files."""
+    arguments = command(job, attempt)
     if not (named := files(job, task)):
-        return [*job.arguments]
+        return [*arguments]
     told = json.dumps([(file.path.decode("latin-1"), file.is_emptied) for file in named])
-    return [*words(launcher), str(attempt), told, *job.arguments]
+    return [*words(launcher), str(attempt), told, *arguments]
 
 
 def _appended(path: Path) -> BinaryIO:
@@ -284,6 +288,18 @@ def _appended(path: Path) -> BinaryIO:
         os.close(descriptor)
         raise Unreadable(f"{path.name}: found a file with another name too, expected one of this attempt")
     return open(descriptor, "ab")
+
+
+def _write_script(attempt: Path, script: bytes) -> None:
+    """Write the script of an attempt, all of it at once: a process that was started before may begin to read it just now.
+
+    Raises:  OSError.
+    """
+    own = attempt / f"{FILE}.{os.getpid()}"
+    own.unlink(missing_ok=True)
+    with open(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700), "wb") as file:
+        file.write(script)
+    own.replace(attempt / FILE)
 
 
 def _pid(attempt: Path) -> int | None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ykactor.local.model import Job
 
-#: Tasks of the unfinished jobs of a user, and bytes of their arguments and environments.
+#: Tasks of the unfinished jobs of a user, and bytes of their arguments, environments and scripts.
 TASKS_EACH = 20_000
 BYTES_EACH = 64 * 2**20
 #: Bytes of the disk that jobs have to leave free, and the share that is enough on a small one.
@@ -57,13 +57,13 @@ class Quotas:
         if amount.tasks + job.count > TASKS_EACH:
             return f"found {amount.tasks} tasks of {job.user}, expected room for {job.count} more of {TASKS_EACH} for each user"
         if amount.size + _size(job) > BYTES_EACH:
-            found = f"{amount.size} bytes of arguments and environments of {job.user}"
+            found = f"{amount.size} bytes of arguments, environments and scripts of {job.user}"
             return f"found {found}, expected room for {_size(job)} more of {BYTES_EACH} for each user"
         return ""
 
 
 def _size(job: Job) -> int:
-    return sum(len(text) + 1 for texts in (job.arguments, job.environ) for text in texts)
+    return len(job.script) + sum(len(text) + 1 for texts in (job.arguments, job.environ) for text in texts)
 
 
 def full_disk(directories: Iterable[Path]) -> str:

@@ -20,7 +20,7 @@ from ykactor.local.control import NAME, Answer, Refused, Request
 from ykactor.local.private import opened
 from ykactor.wire.sockets import credentials, groups
 
-#: Bytes of a request: an environment has at most 1 MiB, and JSON makes a third more of it.
+#: Bytes of a request: environment, arguments and script have at most 1.25 MiB, and JSON makes a third more of them.
 LINE_MAX = 2 * 2**20
 #: Bytes of a request that a connection has without the turn of its user: then it is a whole one, or one that submits.
 START_MAX = 2**14

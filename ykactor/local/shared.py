@@ -25,6 +25,7 @@ from ykactor.local.model import Ended, Job, Task
 from ykactor.local.processes import NotStarted, environment, files
 from ykactor.local.programs import launch
 from ykactor.local.removal import Removal
+from ykactor.local.scripts import command
 from ykactor.local.shared_groups import SharedCgroups
 
 _BEGUN = re.compile(r"([1-9]\d{0,6}) (\d+)\n")
@@ -81,7 +82,8 @@ class SharedProcesses:
                 "files": [(_text(file.path), file.is_emptied) for file in files(job, task)],
                 "directory": _text(job.directory),
                 "terminal": _text(job.terminal),
-                "arguments": [_text(word) for word in job.arguments],
+                "arguments": [_text(word) for word in command(job, attempt)],
+                "script": _text(job.script),
                 "environ": [_text(b"=".join(pair)) for pair in environment(job, task, attempt, {}).items()],
             }
             self._children[task.key] = launch(launcher, order)

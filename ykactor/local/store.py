@@ -47,13 +47,14 @@ class _Bulk(Struct, frozen=True):
     arguments: list[bytes]
     environ: list[bytes]
     ranges: list[tuple[int, int]]
+    script: bytes = b""
 
 
 _decode_bulk = msgspec.json.Decoder(_Bulk).decode
 
 
 def _bulk_of(job: Job) -> bytes:
-    return _encode(_Bulk(job.arguments, job.environ, job.ranges))
+    return _encode(_Bulk(job.arguments, job.environ, job.ranges, job.script))
 
 
 def _brief(job: Job) -> bytes:
@@ -64,13 +65,15 @@ def _brief(job: Job) -> bytes:
         if size > WORDS_MAX:
             break
         size += len(word) + 1
-    return _encode(structs.replace(job, arguments=arguments, environ=[], ranges=[]))
+    return _encode(structs.replace(job, arguments=arguments, environ=[], ranges=[], script=b""))
 
 
 def whole(data: bytes, bulk: bytes) -> Job:
     """A job as it was submitted, of both columns."""
     found = _decode_bulk(bulk)
-    return structs.replace(decode_job(data), arguments=found.arguments, environ=found.environ, ranges=found.ranges)
+    return structs.replace(
+        decode_job(data), arguments=found.arguments, environ=found.environ, ranges=found.ranges, script=found.script
+    )
 
 
 def tasks_of(connection: sqlite3.Connection, job: str, index: int | None = None) -> list[Task]:

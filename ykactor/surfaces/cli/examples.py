@@ -11,6 +11,7 @@ from ykactor.surfaces.cli.urls import ConnectionOption
 EXAMPLES = {
     # ---- running jobs
     "run": ("ykactor run -- echo hello", "ykactor run --queue root.batch --vcore 2 --memory 4Gi --array 1-10 -- ./step.sh"),
+    "submit-script": ("ykactor submit-script sim.sh", "ykactor submit-script --queue root.batch --time 2h sim.sh input.dat"),
     "jobs": ("ykactor jobs --state Running,Waiting", "ykactor jobs --attempts --since 1d --sort -ran -o csv"),
     "logs": ("ykactor logs --tail 20 job-3", "ykactor logs -f job-3.4"),
     "wait": ("ykactor wait job-3", "ykactor wait job-3.1 job-3.2"),

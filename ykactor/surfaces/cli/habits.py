@@ -12,7 +12,7 @@ import click
 COMMANDS = {
     "sinfo": "ykactor nodes, and ykactor queues",
     "squeue": "ykactor jobs, and ykactor asks with the reasons",
-    "sbatch": "ykactor run --detach",
+    "sbatch": "ykactor submit-script",
     "srun": "ykactor run",
     "salloc": "ykactor run",
     "scancel": "ykactor cancel",

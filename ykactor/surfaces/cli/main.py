@@ -16,6 +16,7 @@ from ykactor.surfaces.cli.habits import naming_options, unknown_command
 GROUPS = {
     "Running jobs": {
         "run": "jobs.run",
+        "submit-script": "jobs.script",
         "jobs": "jobs.jobs",
         "logs": "jobs.logs:command",
         "wait": "jobs.run:wait",

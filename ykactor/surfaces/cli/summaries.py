@@ -3,6 +3,7 @@
 SUMMARIES = {
     # ---- running jobs
     "run": "Run COMMAND on this machine as soon as its queue has room.",
+    "submit-script": "Submit a script with its options in #YKACTOR lines.",
     "jobs": "List the jobs of this machine, their tasks and attempts.",
     "logs": "Print what the tasks of JOB have written.",
     "requeue": "Run the tasks of jobs again.",

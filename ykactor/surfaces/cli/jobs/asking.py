@@ -99,6 +99,8 @@ async def answer(directory: Path, request: control.Request) -> control.Answer:
             found = await control.ask(directory, request)
         except NotPrivate as reason:
             raise click.ClickException(str(reason)) from None
+        except UnicodeEncodeError as wrong:
+            raise click.UsageError(f"found {wrong.object!a}, expected a text in UTF-8") from None
         except control.NoManager as reason:
             has_been_there = has_been_there or reason.has_begun
             gone_at = trio.current_time() if reason.has_begun else gone_at

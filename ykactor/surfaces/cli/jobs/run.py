@@ -32,7 +32,7 @@ follow_option = click.option(
 )
 
 
-class _Manner(Struct, frozen=True):
+class Manner(Struct, frozen=True):
     """The part of this command in a job that it has submitted.
 
     Attributes:
@@ -55,7 +55,7 @@ class _Manner(Struct, frozen=True):
 
 _manner_options = grouped(
     "manner",
-    _Manner,
+    Manner,
     click.option(
         "--wait/--detach",
         "waits",
@@ -86,7 +86,7 @@ def command(
     words: tuple[str, ...],
     directory: Path,
     wanted: Wanted,
-    manner: _Manner,
+    manner: Manner,
     is_tried: bool,
     is_json: bool,
     daemon: Destination,
@@ -110,6 +110,11 @@ def command(
         return
     if not (wanted.input or manner.is_interactive) and _has_input(_STANDARD_INPUT):
         say("standard input is not read: --input PATH gives the job a file", err=True)
+    submit(directory, job, manner)
+
+
+def submit(directory: Path, job: Job, manner: Manner) -> None:
+    """Submit a job; print its name, or wait for its end and end with its exit code."""
     code = loop.run(_run, directory, job, manner)
     if code:
         raise SystemExit(code)
@@ -138,7 +143,7 @@ def _has_input(descriptor: int) -> bool:
     return any(waiting)
 
 
-async def _run(directory: Path, job: Job, manner: _Manner) -> int:
+async def _run(directory: Path, job: Job, manner: Manner) -> int:
     """Submit a job, and do what is wanted then; the exit code."""
     if manner.is_interactive:
         return _said(await attended(directory, job))

@@ -195,8 +195,12 @@ class Wanted(Struct, frozen=True):
     output: bytes
     error: bytes
 
-    def job(self, words: tuple[str, ...]) -> Job:
-        """The job that runs a command, from the directory and with the environment of this process if no others are given."""
+    def job(self, words: tuple[str, ...], script: bytes = b"") -> Job:
+        """The job that runs a command, from the directory and with the environment of this process if no others are given.
+
+        Args:
+            script: the text that is run; ``words`` then begin with its name.
+        """
         if self.gang is not None and (self.array is not None or self.retries):
             raise click.UsageError("found --gang with --array or --retries, expected it without")
         if self.retry_delay_s and not self.retries:
@@ -227,6 +231,7 @@ class Wanted(Struct, frozen=True):
             after=list(self.after),
             login=own_login(),
             streams=Streams(self.input, self.output, self.error),
+            script=script,
         )
 
     def _environ(self) -> list[bytes]:
