@@ -124,6 +124,7 @@ class World:
             "convert openb": (evil, evil),
             "convert swf": (evil,),
             "convert sacct": (evil, "--nodes", "1", "--node-processors", "1"),
+            "convert sbatch": (convertible,),
             "journal info": (state,),
             "journal verify": (state,),
             "journal export": (state,),
@@ -222,7 +223,12 @@ async def test_all_commands(world: World, monkeypatch: pytest.MonkeyPatch) -> No
     assert {" ".join(path) for path in COMMANDS} == {*world.arguments}, "each command needs an entry in World.arguments"
     showing = set()
     for command in world.arguments:
-        if command in ("config", "convert configmap", "journal export"):  # for programs they print what is there as it is
+        if command in (
+            "config",
+            "convert configmap",
+            "convert sbatch",
+            "journal export",
+        ):  # for programs they print what is there as it is
             monkeypatch.setattr(terminal, "is_terminal", lambda: True)
         for options in ((), *(("-o", form) for form in formats_of(command))):
             text = await printed(world, command, *options)

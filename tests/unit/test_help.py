@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from ykactor.surfaces.cli.examples import EXAMPLES
+from ykactor.surfaces.cli.jobs import script
 from ykactor.surfaces.cli.main import GROUPS, main
 from ykactor.surfaces.cli.summaries import SUMMARIES
 
@@ -44,6 +45,7 @@ def test_each_command_has_two_examples() -> None:
 def test_each_example_can_be_typed(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An example is a command line without mistakes, whatever files are there."""
     monkeypatch.setattr(click.Path, "convert", lambda self, value, param, ctx: value)
+    monkeypatch.setattr(script, "_read", lambda name: b"#!/bin/sh\n")
     for example in EXAMPLES[words]:
         line = next(part for part in example.split(" | ") if f"ykactor {words}" in part)
         more = ["NAME"] if line.startswith("xargs ") else []

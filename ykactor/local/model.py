@@ -102,6 +102,7 @@ class Job(Struct, frozen=True):
         streams: the files for standard input, output and error.
         terminal: the path of the one that is all of these, and that of its session; its other end is with who waits for the job.
         script: the text that its tasks run, if it is a script that was submitted; ``arguments`` then begin with its name.
+        has_slurm_names: whether its environment has the variables of Slurm too.
     """
 
     id: str
@@ -132,6 +133,7 @@ class Job(Struct, frozen=True):
     streams: Streams = Streams()
     terminal: bytes = b""
     script: bytes = b""
+    has_slurm_names: bool = False
 
     @property
     def leaf(self) -> str:
@@ -158,6 +160,11 @@ class Job(Struct, frozen=True):
     def has(self, index: int) -> bool:
         """True if the job has a task with the index."""
         return any(first <= index <= last for first, last in self.ranges or [(self.first, self.last)])
+
+    @property
+    def is_array(self) -> bool:
+        """True if it has several tasks that need not run together, or one with another index than 0."""
+        return not self.is_gang and bool(self.last)
 
     @property
     def count(self) -> int:

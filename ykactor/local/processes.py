@@ -29,6 +29,7 @@ from ykactor.local.model import Ended, Job, Task
 from ykactor.local.programs import words
 from ykactor.local.removal import Removal
 from ykactor.local.scripts import FILE, command
+from ykactor.local.slurm import with_variables
 from ykactor.local.streams import Streams, absolute, expanded, is_shared
 from ykactor.local.untrusted import Unreadable, is_there, open_regular, read_small
 
@@ -228,12 +229,16 @@ class Processes:
 def environment(job: Job, task: Task, attempt: Path, more: Mapping[str, str]) -> dict[bytes, bytes]:
     """The environment of the submitter, with what is allocated, and ``more``."""
     inherited = dict(entry.split(b"=", 1) for entry in job.environ if b"=" in entry)
+    if job.has_slurm_names:
+        inherited = with_variables(inherited, job, task)
     own = {
         _ATTEMPT: str(attempt),
         "YKACTOR_ALLOCATION": task.key,
         "YKACTOR_JOB": job.id,
         "YKACTOR_TASK": str(task.index),
         "YKACTOR_TASKS": str(job.count),
+        "YKACTOR_ARRAY_MIN": str(job.first),
+        "YKACTOR_ARRAY_MAX": str(job.last),
         "YKACTOR_ATTEMPT": str(task.attempt),
         "YKACTOR_QUEUE": job.leaf,
         "YKACTOR_VCORE": quantity_text("vcore", job.resource.get("vcore", 0)),

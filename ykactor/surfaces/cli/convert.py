@@ -1,4 +1,4 @@
-"""``ykactor convert``: recorded workloads of other systems to scenarios, and queue files to ConfigMaps."""
+"""``ykactor convert``: recorded workloads of other systems to scenarios, queue files to ConfigMaps, and scripts of Slurm."""
 
 import re
 from pathlib import Path
@@ -16,6 +16,7 @@ from ykactor.sim.traces import LeftOut, Machine, TraceError, scenario_of
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.options import EXISTING_FILE, Parsed, WholeNumber
 from ykactor.surfaces.cli.queue_files import NoTextError, explained, name_of, read_once, warn
+from ykactor.surfaces.cli.sbatch import convert
 from ykactor.surfaces.cli.terminal import JsonFile, say, write
 from ykactor.wire.queuefile.load import ConfigError, load
 from ykactor.wire.queuefile.manifests import config_map, open_queues
@@ -38,7 +39,7 @@ _MEMORY_OPTION = click.option(
 
 @click.group()
 def command() -> None:
-    """Convert a recorded workload to a scenario, or a queue file to a ConfigMap."""
+    """Convert a recorded workload to a scenario, a queue file to a ConfigMap, or a script of Slurm."""
 
 
 @command.command()
@@ -162,3 +163,23 @@ def configmap(file: str, name: str, namespace: str) -> None:
         raise click.ClickException(explained(error)) from None
     warn(config.warnings)
     write(config_map(open_queues(config.text, name_of(file)).text, name, namespace).removesuffix("\n").split("\n"))
+
+
+@command.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+def sbatch(file: str) -> None:
+    """Print the script FILE with lines #YKACTOR for its lines #SBATCH; - is standard input.
+
+    What has no counterpart stays as a comment, and is named on standard error with line and reason; then the exit code is 1. The
+    same holds for srun, and for variables SLURM_... that there are not; for the others --slurm-env is added. A partition becomes
+    the queue of this name below root. Cores, memory and GPUs of --ntasks tasks are added up, because the script is one task.
+    """
+    try:
+        converted = convert(read_once(file))
+    except NoTextError as error:
+        raise click.ClickException(str(error)) from None
+    write(converted.text.removesuffix("\n").split("\n"))
+    for lost in converted.lost:
+        say(f"{name_of(file)}:{lost.line}: {lost.what}: {lost.reason}", err=True)
+    if converted.lost:
+        raise SystemExit(exit_codes.FAILED)

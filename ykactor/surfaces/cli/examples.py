@@ -89,6 +89,7 @@ EXAMPLES = {
         "ykactor convert configmap queues.yaml --namespace ykactor",
         "ykactor convert configmap queues.yaml | kubectl apply -f -",
     ),
+    "convert sbatch": ("ykactor convert sbatch job.sh > job.yk.sh", "ykactor convert sbatch job.sh | ykactor submit-script -"),
     "record": (
         "ykactor record /var/lib/ykactor --from 2h -o recording.jsonl",
         "ykactor record /var/lib/ykactor --anonymise -o recording.jsonl",

@@ -168,6 +168,7 @@ class Wanted(Struct, frozen=True):
         chdir: the directory in which it runs, relative to that of this process; None: that one.
         variables: names and values that are added to the environment, or replace others.
         is_clean: whether only these and a few others are its environment.
+        has_slurm_names: whether it has the variables of Slurm too.
         others: amounts of resources without an option of their own.
         gang: the number of tasks; None: it is no gang.
         input, output, error: patterns of files; empty for those that are usual.
@@ -191,6 +192,7 @@ class Wanted(Struct, frozen=True):
     chdir: bytes | None
     variables: tuple[tuple[bytes, bytes], ...]
     is_clean: bool
+    has_slurm_names: bool
     input: bytes
     output: bytes
     error: bytes
@@ -232,6 +234,7 @@ class Wanted(Struct, frozen=True):
             login=own_login(),
             streams=Streams(self.input, self.output, self.error),
             script=script,
+            has_slurm_names=self.has_slurm_names,
         )
 
     def _environ(self) -> list[bytes]:
@@ -362,6 +365,12 @@ job_options = grouped(
         "is_clean",
         is_flag=True,
         help="Of this environment only PATH, HOME, USER, SHELL and LANG, and what --env names.  [default: all of it]",
+    ),
+    click.option(
+        "--slurm-env",
+        "has_slurm_names",
+        is_flag=True,
+        help="Also set the variables of Slurm, such as SLURM_ARRAY_TASK_ID; programs with MPI would look for Slurm then.",
     ),
     click.option(
         "--output",
