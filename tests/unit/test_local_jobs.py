@@ -356,6 +356,25 @@ def accept(world, leaf, of="job-1"):
     return world.jobs.take()
 
 
+def test_a_job_without_a_time_limit_has_that_of_its_queue(world):
+    """From its acceptance on; a job that has begun keeps it, and says so if it is introduced again (AP-158)."""
+    world.now_ns = S_NS
+    accepted = si.AcceptedApplication(application_id="job-1", queue_name="root.a", run_seconds=60)
+    world.submit(queue="root.a", last=1, at_most=1, retries=1, retry_delay_s=5)
+    world.jobs.on_message(si.ApplicationResponse(accepted=[accepted]))
+    assert [job.time_limit_s for job in world.take().jobs.values()] == [60]
+    accepted = structs.replace(accepted, run_seconds=30)
+    world.jobs.on_message(si.ApplicationResponse(accepted=[accepted]))
+    assert world.take().jobs == {}
+    world.jobs.report()
+    (told,) = [each for request in world.take().requests if isinstance(request, si.ApplicationRequest) for each in request.new]
+    assert (told.tags["runSeconds"], "runSecondsGranted" in told.tags) == ("60", False)
+    world.run("job-1.0")
+    world.jobs.report()
+    (told,) = [each for request in world.take().requests if isinstance(request, si.ApplicationRequest) for each in request.new]
+    assert (told.tags["runSeconds"], told.tags["runSecondsGranted"]) == ("60", "true")
+
+
 def test_the_queue_is_that_in_which_the_daemon_has_placed_it(world):
     """Told again it is no news; what was asked for stays, because it is asked for again after a restart of the daemon."""
     world.submit()

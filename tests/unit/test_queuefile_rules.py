@@ -21,6 +21,14 @@ NUMBERS = [
     ("E36", PARTITION + "    nodesortpolicy: {type: Fair}\n", 4, 28, "partitions[0].nodesortpolicy.type", "fair or binpacking"),
 ]
 
+#: A longer one, some that would mean none, and one of a template.
+WALLTIMES = [
+    ("", "", "", 62, "2h", "'2h'"),
+    ("", "", "", 62, "''", "nothing"),
+    ("", "", "", 62, "soon", "'soon'"),
+    ("parent: true, childtemplate: {", "}", "childtemplate.", 92, "2h", "'2h'"),
+]
+
 RULES = [
     ("E01", "partitions:\n  - {name: x, queues: []}\n  - name: X\n    queues: []\n", 3, 11, "partitions[1].name", "second"),
     ("E01", "partitions:\n  - queues: []\n  - name: Default\n    queues: []\n", 3, 11, "partitions[1].name", "partitions[0]"),
@@ -57,6 +65,12 @@ RULES = [
     ("E39", ROOT.replace("root\n", "root\n        maxapplications: 5\n")
      + "          - {name: a, maxapplications: 5}\n          - name: b\n", 8, 13, f"{RB}.maxapplications",
      "found no limit (0), expected 1 to 5"),
+    ("E50", queue_with("properties: {application.walltime.max: 1h, application.walltime.default: 2h}"), 4, 92,
+     f"{A}.properties.application.walltime.default", "found '2h', expected at most 1h, the application.walltime.max of root.a"),
+    *(("E50", ROOT.replace("root\n", "root\n        properties: {application.walltime.max: 90m}\n")
+       + f"          - {{name: a, {where}properties: {{application.walltime.max: {value}}}{end}}}\n", 7, column,
+       f"{RA}.{path}properties.application.walltime.max", f"found {shown}, expected at most 1h30m, the application.walltime.max")
+      for where, end, path, column, value, shown in WALLTIMES),
 ]  # fmt: skip
 
 

@@ -28,6 +28,7 @@ def job_row(job: Job, states: Counts) -> JobRow:
         is_held_there=job.is_held_there,
         begin_ns=job.begin_ns,
         after=[str(after) for after in job.after],
+        time_limit_s=job.time_limit_s,
         input=_text(absolute(job.directory, job.streams.input)),
         output=_text(absolute(job.directory, job.streams.output)),
         error=_text(absolute(job.directory, job.streams.error)),

@@ -109,6 +109,7 @@ class JobRow(Struct, frozen=True):
         after: the jobs for whose end it waits.
         is_gang: whether its tasks end together.
         is_held_there: whether an operator holds its application at the daemon.
+        time_limit_s: how long a task may run; 0 is as long as it likes.
         input, output, error: absolute patterns of its files; "" for those that are usual.
     """
 
@@ -128,6 +129,7 @@ class JobRow(Struct, frozen=True):
     is_held_there: bool
     begin_ns: int
     after: list[str]
+    time_limit_s: float
     input: str
     output: str
     error: str

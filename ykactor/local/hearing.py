@@ -113,7 +113,7 @@ def _reject(book: Book, key: str, reason: str) -> None:
 
 def _applications(book: Book, message: si.ApplicationResponse) -> None:
     for placed in message.accepted:
-        _accepted(book, placed.application_id, placed.queue_name)
+        _accepted(book, placed)
     for move in message.moved:
         _placed(book, move.application_id, move.queue_name)
     for entry in message.rejected:
@@ -128,12 +128,18 @@ def _applications(book: Book, message: si.ApplicationResponse) -> None:
             book.reconsider(work)
 
 
-def _accepted(book: Book, job: str, leaf: str) -> None:
-    """Placement rules may choose a queue only for a job that has named none: else it would run elsewhere without a word."""
+def _accepted(book: Book, placed: si.AcceptedApplication) -> None:
+    """Placement rules may choose a queue only for a job that has named none: else it would run elsewhere without a word.
+
+    If the job has told no time limit, it has that of the queue from now on.
+    """
+    job, leaf = placed.application_id, placed.queue_name
     work = book.works.get(job)
     if work is not None:
         work.has_hold = False
     if work is None or _is_in(leaf, work.job.queue):
+        if work is not None and placed.run_seconds and not work.job.time_limit_s:
+            book.replace(work, structs.replace(work.job, time_limit_s=placed.run_seconds))
         _placed(book, job, leaf)
         return
     expected = f"expected {work.job.queue}: there is no such queue, or it takes no job of the user {work.job.user}"

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ykactor.core.messages.asks import RUN_SECONDS_TAG, Ask
+from ykactor.core.messages.asks import RUN_SECONDS_TAG, Ask, run_ns
 from ykactor.core.messages.facts import Allocated, Fact
 from ykactor.core.objects.application import Application
 from ykactor.core.values.ids import PartitionName
-from ykactor.core.values.times import S_NS, US_NS
 from ykactor.sim.direct import DirectPartition
 from ykactor.wire.scenario.endings import Endings, ask_key
-from ykactor.wire.scenario.model import SECONDS_MAX
 
 
 class ToldEnds(Endings):
@@ -36,10 +34,10 @@ class ToldEnds(Endings):
             for application_id in registry.applications:
                 application = registry.leaf_of(application_id).applications[application_id]
                 for key, began_ns in application.tasks.began_ns.items():
-                    run_ns = _run_ns(application.tasks.allocations[key][0], application)
-                    if run_ns is not None and began_ns + run_ns > now_ns:
+                    told_ns = _told_ns(application.tasks.allocations[key][0], application)
+                    if told_ns is not None and began_ns + told_ns > now_ns:
                         task = ask_key(name, application_id, key)
-                        self.run_for(task, run_ns)
+                        self.run_for(task, told_ns)
                         self.on_started(task, began_ns)
 
     def observe(self, partition: PartitionName, fact: Fact) -> None:
@@ -48,18 +46,13 @@ class ToldEnds(Endings):
             registry, ask = self._partitions[partition].core.registry, fact.ask
             if ask.application_id in registry.applications:
                 application = registry.leaf_of(ask.application_id).applications[ask.application_id]
-                if (run_ns := _run_ns(ask, application)) is not None:
-                    self.run_for(ask_key(partition, ask.application_id, ask.allocation_key), run_ns)
+                if (told_ns := _told_ns(ask, application)) is not None:
+                    self.run_for(ask_key(partition, ask.application_id, ask.allocation_key), told_ns)
         super().observe(partition, fact)
 
 
-def _run_ns(ask: Ask, application: Application) -> int | None:
+def _told_ns(ask: Ask, application: Application) -> int | None:
     """The longest run time of a task, in whole microseconds; None if it is not told. Placeholders run until they are replaced."""
     if ask.placeholder:
         return None
-    text = ask.tags.get(RUN_SECONDS_TAG) or application.tags.get(RUN_SECONDS_TAG) or ""
-    try:
-        seconds = float(text)
-    except ValueError:
-        return None
-    return max(US_NS, round(seconds * S_NS / US_NS) * US_NS) if 0 < seconds <= SECONDS_MAX else None
+    return run_ns(ask.tags.get(RUN_SECONDS_TAG) or application.tags.get(RUN_SECONDS_TAG) or "")

@@ -49,6 +49,10 @@ PRIORITY_POLICY = "priority.policy"
 PRIORITY_OFFSET = "priority.offset"
 PREEMPTION_POLICY = "preemption.policy"
 QUOTA_PREEMPTION_DELAY = "quota.preemption.delay"
+WALLTIME_DEFAULT = "application.walltime.default"
+WALLTIME_MAX = "application.walltime.max"
+#: Of a queue above, they also hold for dynamic queues whose template does not set them (CF-37).
+WALLTIMES = (WALLTIME_DEFAULT, WALLTIME_MAX)
 
 
 class QueueProperties(Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,6 +75,15 @@ class QueueProperties(Struct, frozen=True, forbid_unknown_fields=True):
     #: After so many asks that fit nowhere an application is put into back-off; 0 is "never". Leaves only.
     backoff_count: int = 0
     backoff_delay_ns: int = 30_000_000_000
+    #: The wall time of tasks whose application tells none, and the longest one that it may tell (AP-158); 0 is "none".
+    walltime_default_ns: int = 0
+    walltime_max_ns: int = 0
+
+    @property
+    def usual_walltime_ns(self) -> int:
+        """The wall time of tasks whose application tells none, which is never above the max; 0 is none."""
+        usual, longest = self.walltime_default_ns, self.walltime_max_ns
+        return min(usual or longest, longest or usual)
 
 
 Setting = str | int | bool
@@ -128,6 +141,8 @@ PROPERTIES = {
     "preemption.delay": _duration("preemption_delay_ns", "30s"),
     QUOTA_PREEMPTION_DELAY: _duration("quota_preemption_delay_ns", "never", also=("0",)),
     "application.unschedasks.backoff.delay": _duration("backoff_delay_ns", "30s"),
+    WALLTIME_DEFAULT: _duration("walltime_default_ns", "none"),
+    WALLTIME_MAX: _duration("walltime_max_ns", "none"),
     PRIORITY_OFFSET: Property(
         "priority_offset", parse_int32, "a whole number from -2147483648 to 2147483647; 0 is used", lambda value: "0"
     ),

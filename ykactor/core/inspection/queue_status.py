@@ -39,6 +39,7 @@ class QueueStatus(Shown, frozen=True, kw_only=True):
         max_applications: 0 is no limit.
         held: the hold of the queue itself.
         held_with: the nearest queue above it that is held.
+        walltime_default, walltime_max: how long tasks may run, in ns; UNSET is no limit.
         above_max: of snapshots only.
         quota_preemption_start_time: the time when its victims are chosen.
         pending_asks: the number of asks pending in it and below; of snapshots only.
@@ -61,6 +62,8 @@ class QueueStatus(Shown, frozen=True, kw_only=True):
     priority_policy: str
     priority_offset: int
     preemption_policy: str
+    walltime_default: int | UnsetType = UNSET
+    walltime_max: int | UnsetType = UNSET
     held: Held | UnsetType = UNSET
     held_with: str | UnsetType = UNSET
     above_max: AboveMaxStatus | UnsetType = UNSET
@@ -95,6 +98,8 @@ OF_THE_QUEUE = (
     "priority_policy",
     "priority_offset",
     "preemption_policy",
+    "walltime_default",
+    "walltime_max",
     "quota_preemption_start_time",
     "pending_asks",
 )
@@ -124,6 +129,8 @@ def queue_status(registry: Registry, state: SchedulerState, queue: QueueNode, qu
         priority_policy="fence" if properties.priority_fence else "default",
         priority_offset=properties.priority_offset,
         preemption_policy=properties.preemption_policy,
+        walltime_default=properties.usual_walltime_ns or UNSET,
+        walltime_max=properties.walltime_max_ns or UNSET,
         held=held(queue.hold),
         held_with=held_with(above, queues),
         quota_preemption_start_time=starts.get(queue, UNSET),

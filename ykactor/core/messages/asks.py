@@ -10,7 +10,7 @@ from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
 from ykactor.core.values.quantities import parse_uint64
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.selector import Selector
-from ykactor.core.values.times import S_NS
+from ykactor.core.values.times import S_NS, US_NS
 
 #: Tags that pin an ask to one node; the first wins (AP-54).
 REQUIRED_NODE_TAGS = ("kubernetes.io/meta/requiredNode", "yunikorn.apache.org/requiredNode")
@@ -100,6 +100,18 @@ CREATED_TAG = "creationTime"
 
 #: For how many seconds a task runs at most, of an ask or an application: no decision depends on it, but copies of a partition do.
 RUN_SECONDS_TAG = "runSeconds"
+_RUN_SECONDS_MAX = 8_000_000_000
+#: With any text: the application was let in with its ``runSeconds`` before, whatever its queue allows now (AP-158).
+RUN_SECONDS_GRANTED_TAG = "runSecondsGranted"
+
+
+def run_ns(text: str) -> int | None:
+    """The run time that a tag tells, in whole microseconds; None if it tells none (AP-157)."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return max(US_NS, round(seconds * S_NS / US_NS) * US_NS) if 0 < seconds <= _RUN_SECONDS_MAX else None
 
 
 def created_ns(ask: Ask, arrival_ns: int) -> int:

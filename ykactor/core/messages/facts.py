@@ -108,6 +108,8 @@ class ApplicationAdded(Fact, frozen=True, gc=False):
     stateaware: bool = True
     groups: tuple[str, ...] = ()
     placeholder_ask: Resource = {}
+    #: How long its tasks may run if it has told no other time; 0 is as long as they like (AP-158).
+    walltime_ns: int = 0
 
 
 class ApplicationRejected(Fact, frozen=True, gc=False):
@@ -345,10 +347,7 @@ class ReleaseStarted(Fact, frozen=True, gc=False):
 
 
 class AskCondition(Fact, frozen=True, gc=False):
-    """A message about an ask or allocation for its user (EV-71).
-
-    ``resource`` is the resource concerned if that is not the ask's own.
-    """
+    """A message about an ask or allocation for its user (EV-71), and the resource concerned if that is not the ask's own."""
 
     ask: Ask
     queue: QueuePath

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from ykactor.core.accounting.books import Books
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.acts import ApplicationAct, Hold
-from ykactor.core.messages.asks import Ask
+from ykactor.core.messages.asks import RUN_SECONDS_TAG, Ask, run_ns
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import Allocated, AllocationRejected, ApplicationAdded, Fact
 from ykactor.core.messages.kinds import RejectionCode, TerminationType
@@ -211,6 +211,7 @@ class LeafCore(_Queue):
             application.lifecycle.stateaware,
             who.groups,
             application.gang.total,
+            0 if run_ns(spec.tags.get(RUN_SECONDS_TAG, "")) else self.config.properties.usual_walltime_ns,
         )
 
     def _submit(self, now_ns: int, ask: Ask, arrival_ns: int, arrival: int) -> list[Fact]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.config.properties import SORT_POLICIES
+from ykactor.core.messages.asks import RUN_SECONDS_GRANTED_TAG, RUN_SECONDS_TAG, run_ns
 from ykactor.core.messages.facts import ApplicationRejected, Fact, QueueAdded
 from ykactor.core.messages.kinds import Rejection, RejectionCode
 from ykactor.core.messages.states import QueueState
@@ -22,6 +23,7 @@ from ykactor.core.placement.rules import Applicant, Placed, place
 from ykactor.core.placement.users import Users
 from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.parts import Steps
+from ykactor.core.values.quantities import duration_text
 from ykactor.core.values.resources import Resource, min_union, strictly_positive, text
 
 #: A queue takes as long to create as so many items.
@@ -86,7 +88,19 @@ class Admission:
             reason = self._holdings.refusal("queues", len(missing(self._registry.queues, placed.path)))
             if reason:
                 return Rejection(RejectionCode.LIMIT, f"failed to place application {name}: {reason}")
-        return (self._gang_objection(spec, placed) if strictly_positive(spec.placeholder_ask) else None) or placed
+        objection = self._gang_objection(spec, placed) if strictly_positive(spec.placeholder_ask) else None
+        if objection is None and RUN_SECONDS_TAG in spec.tags and RUN_SECONDS_GRANTED_TAG not in spec.tags:
+            objection = self._walltime_objection(spec, placed)
+        return objection or placed
+
+    def _walltime_objection(self, spec: AddApplication, placed: Placed) -> Rejection | None:
+        """The reason why the queue takes no application whose tasks may run for so long, or None (AP-158)."""
+        config = missing(self._registry.queues, placed.path)[-1] if placed.creates else self._registry.leaf(placed.path).config
+        wanted_ns, longest_ns = run_ns(spec.tags[RUN_SECONDS_TAG]) or 0, config.properties.walltime_max_ns
+        if not 0 < longest_ns < wanted_ns:
+            return None
+        reason = f"its tasks run for {duration_text(wanted_ns)}, queue {config.path} allows at most {duration_text(longest_ns)}"
+        return Rejection(RejectionCode.WALLTIME, f"failed to place application {spec.application_id}: {reason}")
 
     def _gang_objection(self, spec: AddApplication, placed: Placed) -> Rejection | None:
         """The reason why the queue, with its settings after this admission, cannot take the gang, or None."""

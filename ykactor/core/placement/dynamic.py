@@ -10,7 +10,7 @@ from collections.abc import Callable
 from msgspec import structs
 
 from ykactor.core.config.model import ChildTemplate, QueueConfig
-from ykactor.core.config.properties import PREEMPTION_POLICY, SORT_POLICY, SORT_PRIORITY, interpret
+from ykactor.core.config.properties import PREEMPTION_POLICY, SORT_POLICY, SORT_PRIORITY, WALLTIMES, interpret
 from ykactor.core.messages.facts import Fact, QueueLimitChanged
 from ykactor.core.messages.kinds import QueueLimit
 from ykactor.core.objects.registry import QueueCore
@@ -45,7 +45,7 @@ def _config_of(path: QueuePath, parent: QueueConfig, template: ChildTemplate | N
     if path == RECOVERY_QUEUE:  # QU-13, CF-39
         return QueueConfig(path, is_parent=False, managed=False)
     used = None if is_parent else template
-    inherited = {}
+    inherited = {name: parent.property_map[name] for name in WALLTIMES if name in parent.property_map}
     if not is_parent and used is None and SORT_POLICY in parent.property_map:
         inherited[SORT_POLICY] = parent.property_map[SORT_POLICY]
     if not parent.properties.sort_by_priority:  # applies to the whole subtree (CF-37)

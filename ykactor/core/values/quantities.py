@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from ykactor.core.values.resources import QUANTITY_MAX, Resource
+from ykactor.core.values.times import S_NS
 
 #: Suffix of a quantity -> factor. ``m`` is legal for ``vcore`` only and is not in this table.
 FACTORS = {
@@ -105,6 +106,15 @@ def parse_duration(text: str) -> int | None:
     if total > QUANTITY_MAX:
         return None
     return -int(total) if match[1] == "-" else int(total)
+
+
+def duration_text(duration_ns: int) -> str:
+    """A duration of at least 0 as people write it: ``1h30m``, ``1.5s``; reading it gives the same."""
+    minutes, rest = divmod(duration_ns, 60 * S_NS)
+    hours, minutes = divmod(minutes, 60)
+    seconds = f"{rest // S_NS}.{rest % S_NS:09}".rstrip("0").rstrip(".")
+    parts = (str(hours), "h"), (str(minutes), "m"), (seconds, "s")
+    return "".join(amount + unit for amount, unit in parts if amount != "0") or "0s"
 
 
 def is_queue_name(text: str) -> bool:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
 
+from ykactor.core.values.quantities import duration_text
+from ykactor.core.values.times import S_NS
 from ykactor.local.slurm import NAMES
 from ykactor.surfaces.cli.jobs.script import MARK
 
@@ -211,13 +213,7 @@ def _time(text: str) -> list[str]:
         parts.insert(0, 0)
     hours, minutes, seconds = [*parts, 0, 0][:3]
     found = ((int(match[1] or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
-    return ["--time", _duration(found)] if found else []
-
-
-def _duration(seconds: int) -> str:
-    """Seconds as ``1h30m``."""
-    amounts = (seconds // 3600, "h"), (seconds // 60 % 60, "m"), (seconds % 60, "s")
-    return "".join(f"{amount}{unit}" for amount, unit in amounts if amount) or "0s"
+    return ["--time", duration_text(found * S_NS)] if found else []
 
 
 _UNITS_S = {"": 1, "second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
@@ -229,7 +225,7 @@ def _begin(text: str) -> list[str]:
         return []
     match = re.fullmatch(r"now\+(\d{1,9})([a-z]*?)s?", text, re.ASCII)
     if match and match[2] in _UNITS_S:
-        return ["--begin", "+" + _duration(int(match[1]) * _UNITS_S[match[2]])]
+        return ["--begin", "+" + duration_text(int(match[1]) * _UNITS_S[match[2]] * S_NS)]
     if not re.fullmatch(r"(\d{4}-\d\d-\d\d)?(T?\d\d:\d\d(:\d\d)?)?", text, re.ASCII) and text not in _CLOCK:
         raise ValueError(f"found {text!r}, expected a time such as 16:00, now+1hour or 2027-01-20T12:34:00")
     return ["--begin", _CLOCK.get(text, text)]

@@ -44,6 +44,8 @@ export interface QueueStatus {
     priorityPolicy: string;
     priorityOffset: number;
     preemptionPolicy: string;
+    walltimeDefault?: number;
+    walltimeMax?: number;
     held?: Held;
     heldWith?: string;
     aboveMax?: AboveMaxStatus;

@@ -8,10 +8,19 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from ykactor.core.config.model import AccessList
+from ykactor.core.config.properties import WALLTIME_DEFAULT, WALLTIME_MAX
 from ykactor.core.messages.submissions import TYPES_MAX
 from ykactor.core.placement.rules import RECOVERY_NAME
 from ykactor.core.values.names import GROUP_NAME_RULE, USER_NAME_RULE, is_group_name, is_user_name
-from ykactor.core.values.quantities import QuantityError, is_queue_name, parse_quantity, quantity_text, shown
+from ykactor.core.values.quantities import (
+    QuantityError,
+    duration_text,
+    is_queue_name,
+    parse_duration,
+    parse_quantity,
+    quantity_text,
+    shown,
+)
 from ykactor.core.values.resources import Resource
 from ykactor.wire.queuefile import placement_rules
 from ykactor.wire.queuefile.fields import Key, Text, find, note
@@ -33,6 +42,7 @@ def check(partitions: list[PartitionText], mistakes: Mistakes) -> None:
         if root is not None:
             _check_queue(root, mistakes)
             _check_resources(root, {}, mistakes)
+            _check_walltimes(root, None, mistakes)
         placement_rules.check(partition, mistakes)
         _check_node_sort(partition, mistakes)
         _check_resolver(partition, mistakes)
@@ -94,6 +104,35 @@ def _check_properties(queue: QueueText, mistakes: Mistakes) -> None:
         if owner is not None and len(owner.properties) > PROPERTIES_MAX:
             text = f"found {len(owner.properties)} properties, expected at most {PROPERTIES_MAX}"
             note(mistakes, "E49", owner, ("properties",), text)
+
+
+#: The longest wall time that a queue allows, in ns, and the path of the queue that sets it; None is no limit.
+Longest = tuple[int, str] | None
+
+
+def _check_walltimes(queue: QueueText, inherited: Longest, mistakes: Mistakes) -> None:
+    """E50 of this queue, its template and below."""
+    longest = _check_walltime(queue, queue.properties, inherited, queue.path, mistakes)
+    if queue.child_template is not None:
+        _check_walltime(queue.child_template, queue.child_template.properties, longest, queue.path, mistakes)
+    for child in queue.queues:
+        _check_walltimes(child, longest, mistakes)
+
+
+def _check_walltime(owner: Text, properties: dict[str, str], inherited: Longest, path: str, mistakes: Mistakes) -> Longest:
+    """E50 of what a queue or a template sets itself; returns the longest wall time there."""
+    longest = inherited
+    for name in (WALLTIME_MAX, WALLTIME_DEFAULT):
+        if name not in properties:
+            continue
+        found = parse_duration(properties[name]) or 0
+        lifts = found <= 0 and name == WALLTIME_MAX
+        if longest is not None and (lifts or found > longest[0]):
+            most = f"expected at most {duration_text(longest[0])}, the {WALLTIME_MAX} of {longest[1]}"
+            note(mistakes, "E50", owner, ("properties", name), f"found {shown(properties[name])}, {most}")
+        elif found > 0 and name == WALLTIME_MAX:
+            longest = found, path
+    return longest
 
 
 def _check_node_sort(partition: PartitionText, mistakes: Mistakes) -> None:

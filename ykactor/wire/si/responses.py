@@ -26,6 +26,7 @@ from ykactor.core.messages.facts import (
     ReleaseStarted,
     SchedulingStateChanged,
 )
+from ykactor.core.values.times import S_NS
 from ykactor.wire.si import messages as si
 
 PartitionResponse = (
@@ -211,6 +212,10 @@ class _Target(NamedTuple):
     entry: Callable[[Any, str], msgspec.Struct | None]
 
 
+def _accepted(fact: ApplicationAdded, _partition: str) -> si.AcceptedApplication:
+    return si.AcceptedApplication(application_id=fact.application_id, queue_name=fact.queue, run_seconds=fact.walltime_ns / S_NS)
+
+
 _TARGETS: dict[type, _Target] = {
     NodeAdded: _Target(si.NodeResponse, 0, "accepted", _taken(si.AcceptedNode)),
     NodeRejected: _Target(si.NodeResponse, 1, "rejected", _taken(si.RejectedNode)),
@@ -218,7 +223,7 @@ _TARGETS: dict[type, _Target] = {
         si.ApplicationResponse,
         0,
         "accepted",
-        lambda fact, _: si.AcceptedApplication(application_id=fact.application_id, queue_name=fact.queue),
+        _accepted,
     ),
     ApplicationRejected: _Target(si.ApplicationResponse, 1, "rejected", _taken(si.RejectedApplication)),
     ApplicationMoved: _Target(

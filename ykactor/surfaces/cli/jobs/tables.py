@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from ykactor.actors.clock import system_ns
 from ykactor.core.values.printable import printable
+from ykactor.core.values.quantities import duration_text
 from ykactor.core.values.times import S_NS
 from ykactor.local.control import JobRow, Record
 from ykactor.surfaces.cli import cells
@@ -110,6 +111,7 @@ DETAILS = (
     Column("HELD", lambda row: "yes" if row["is_held"] else "by an operator" if row["is_held_there"] else ""),
     Column("AFTER", lambda row: ",".join(row["after"])),
     Column("NOT BEFORE", field("begin_ns", _time)),
+    Column("TIME LIMIT", field("time_limit_s", lambda limit_s: duration_text(round(limit_s * S_NS)) if limit_s else "")),
     Column("SUBMITTED", field("submitted_ns", _time)),
     Column("DIRECTORY", field("directory")),
     Column("INPUT", field("input")),

@@ -9,6 +9,7 @@ from msgspec import to_builtins
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.messages.states import QueueState
 from ykactor.core.queueing.priorities import PRIORITY_MIN
+from ykactor.core.values.quantities import duration_text
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.views.listing import Column, Row, field, shown
 from ykactor.surfaces.cli.views.view import HELD, View, command_of, is_held, state_text
@@ -39,6 +40,12 @@ def above_max(row: Row) -> str:
     return f"{row['queueName']}: {row['aboveMax']['reason']}" if "aboveMax" in row else ""
 
 
+def walltime(row: Row) -> str:
+    """The time for which tasks run that do not say it, and the longest one."""
+    times = [row.get(name) for name in ("walltimeDefault", "walltimeMax")]
+    return "/".join(duration_text(time) if time else cells.NONE for time in times) if any(times) else ""
+
+
 #: The priority that the parent sees; asks and applications have another one, that at root.
 QUEUE_PRIORITY = Column("QUEUE-PRIO", field("priority", priority), is_number=True)
 VIEW = View(
@@ -60,6 +67,7 @@ VIEW = View(
         Column("OFFSET", field("priorityOffset"), is_wide=True, is_number=True),
         Column("FENCE", lambda row: "yes" if row["priorityPolicy"] == "fence" else "no", is_wide=True),
         Column("PREEMPTION", field("preemptionPolicy"), is_wide=True),
+        Column("WALLTIME", walltime, is_wide=True),
         Column("HELD-BY", field("held", lambda hold: str(hold["by"])), is_wide=True),
         Column("DYNAMIC", lambda row: "no" if row["isManaged"] else "yes", is_wide=True),
     ),

@@ -21,10 +21,14 @@ class RejectedNode(Part, frozen=True):
 
 
 class AcceptedApplication(Part, frozen=True):
-    """``queue_name`` is the leaf in which the application was placed."""
+    """``queue_name`` is the leaf in which the application was placed.
+
+    ``run_seconds`` is how long its tasks may run, if it has told no other time (an addition to the SI, AP-158); 0 is no limit.
+    """
 
     application_id: str
     queue_name: str = ""
+    run_seconds: float = 0
 
 
 class RejectedApplication(Part, frozen=True):
