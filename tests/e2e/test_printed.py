@@ -105,6 +105,7 @@ class World:
             "preemptions": here,
             "local": (*here, "--local-dir", directory / "local"),
             "local install": (),
+            "docs": (f"none{EVIL}",),
             "requeue": (*local, f"job{EVIL}"),
             "run": (*local, "--", "true"),
             "submit-script": (*local, evil),

@@ -357,7 +357,7 @@ def accept(world, leaf, of="job-1"):
 
 
 def test_a_job_without_a_time_limit_has_that_of_its_queue(world):
-    """From its acceptance on; a job that has begun keeps it, and says so if it is introduced again (AP-158)."""
+    """The limit holds from the acceptance on; a job that has begun keeps it, and says so if it is introduced again (AP-158)."""
     world.now_ns = S_NS
     accepted = si.AcceptedApplication(application_id="job-1", queue_name="root.a", run_seconds=60)
     world.submit(queue="root.a", last=1, at_most=1, retries=1, retry_delay_s=5)

@@ -91,7 +91,7 @@ def test_a_counterpart(options, words):
     ],
 )
 def test_what_has_none(options, lost):
-    """It is named with the reason, and converts to nothing."""
+    """The option is named with the reason, and converts to nothing."""
     assert converted(options) == ("", lost)
 
 
@@ -127,13 +127,13 @@ echo $SLURM_ARRAY_TASK_ID $SLURM_TMPDIR
 
 
 def test_a_script(tmp_path, monkeypatch):
-    """Everything else stays as it is; what is lost is named by line, and the result can be submitted."""
+    """All else stays as it is; what is lost is named by line, and the result can be submitted."""
     path = tmp_path / "job.sh"
     path.write_text(SCRIPT)
     done = CliRunner().invoke(main, ["convert", "sbatch", str(path)])
     assert (done.exit_code, done.stdout) == (1, CONVERTED)
     assert done.stderr.splitlines() == [
-        f"{path}:4: --mail-user=me@example.org: nobody is sent mail",
+        f"{path}:4: --mail-user=me@example.org: nobody is sent mail: --on-end COMMAND can do that",
         f"{path}:7: SLURM_TMPDIR: there is no such variable",
         f"{path}:9: srun: a job has no steps: call the program itself",
     ]
@@ -144,14 +144,14 @@ def test_a_script(tmp_path, monkeypatch):
 
 
 def test_a_script_without_options():
-    """It has the variables of Slurm only if it uses them."""
+    """A script has the variables of Slurm only if it uses them."""
     assert convert("#!/bin/sh\ntrue\n").text == "#!/bin/sh\ntrue\n"
     assert convert("#!/bin/sh\necho $SLURM_JOB_ID\n").text == "#!/bin/sh\n#YKACTOR --slurm-env\necho $SLURM_JOB_ID\n"
     assert convert("").text == ""
 
 
 def test_a_word_is_quoted_as_a_shell_needs_it():
-    """What an option has said is what the converted one says."""
+    """The converted option says what the other one has said."""
     words, _ = converted("-J 'a \"b\" $c'")
     assert shlex.split(words) == ["--name", 'a "b" $c']
 

@@ -35,7 +35,7 @@ def test_the_command_line_wins_over_the_lines(submitted, tmp_path):
 
 
 def test_lines_behind_the_first_command_are_no_options(submitted, tmp_path):
-    """It is said, because somebody may have meant them."""
+    """A note says so, because somebody may have meant them."""
     done = run(tmp_path, b"#!/bin/sh\ntrue\n#YKACTOR --queue root.a\n")
     assert [job.queue for job in submitted] == [""]
     assert done.stderr == f"{tmp_path}/sim.sh:3: a line #YKACTOR behind the first command is not read\n"
@@ -56,7 +56,7 @@ def test_lines_behind_the_first_command_are_no_options(submitted, tmp_path):
     ],
 )
 def test_a_line_that_is_wrong_is_named(submitted, tmp_path, line, error):
-    """With its number; nothing is submitted."""
+    """The error has its number; nothing is submitted."""
     done = run(tmp_path, b"#!/bin/sh\n# a comment\n" + line + b"\ntrue\n")
     assert (done.exit_code, submitted) == (1, [])
     assert f"{tmp_path}/sim.sh:3: " in done.stderr
@@ -75,14 +75,14 @@ def test_a_line_that_is_wrong_is_named(submitted, tmp_path, line, error):
     ],
 )
 def test_what_is_no_script(submitted, tmp_path, text, error):
-    """What a program without a first line is for is ``run``."""
+    """A program without such a line is for ``run``."""
     done = run(tmp_path, text)
     assert (done.exit_code, submitted) == (1, [])
     assert error in done.stderr
 
 
 def test_a_script_may_come_from_standard_input(submitted, tmp_path):
-    """It has no name then."""
+    """The job has no name then."""
     done = CliRunner().invoke(main, ["submit-script", "-", "1"], input=b"#!/bin/sh\n#YKACTOR --vcore 3\n")
     assert done.exit_code == 0
     assert [(job.name, job.resource["vcore"], job.arguments) for job in submitted] == [("", 3000, [b"-", b"1"])]

@@ -1,4 +1,4 @@
-"""How long tasks may run in a queue (AP-158), and the properties that say so."""
+"""The time for which tasks may run in a queue (AP-158), and the properties that say so."""
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ MAX, DEFAULT = "application.walltime.max", "application.walltime.default"
 
 
 def told(world: World) -> list[float]:
-    """How long the tasks of the applications that were accepted may run, in seconds."""
+    """The times for which the tasks of the accepted applications may run, in seconds."""
     return [decision.walltime_ns / 1e9 for decision in world.facts if isinstance(decision, ApplicationAdded)]
 
 
@@ -27,7 +27,7 @@ def told(world: World) -> list[float]:
     ],
 )
 def test_who_tells_no_time_has_that_of_the_queue(properties: dict[str, str], run_seconds: float) -> None:
-    """Who tells one has it; a text that tells nothing is none."""
+    """An application that tells one has it; a text that tells nothing is none."""
     world = make_world(tree(queue("a", p=properties)))
     world.send(app("app-1"), app("app-2", runSeconds="60"), app("app-3", runSeconds="soon"))
     assert told(world) == [run_seconds, 0, run_seconds]
@@ -51,7 +51,7 @@ def test_queues_inherit_and_cut_the_default() -> None:
 
 
 def test_dynamic_queues_are_bound_too() -> None:
-    """With a template or without, at any depth: nobody lifts the max by naming a queue that is not there."""
+    """The max holds with a template or without, at any depth: nobody lifts the max by naming a queue that is not there."""
     create = [{"name": "provided", "create": True}]
     with_template = queue("t", parent=True, childtemplate=template(p={MAX: "10m"}), p={MAX: "1h"})
     world = make_world(tree(queue("p", parent=True, p={MAX: "1h"}), with_template, placementrules=create))
@@ -61,7 +61,7 @@ def test_dynamic_queues_are_bound_too() -> None:
 
 
 def test_only_new_applications_are_bound_by_another_configuration() -> None:
-    """Who was let in before says so, and is let in again."""
+    """An application that was let in before says so, and is let in again."""
     world = make_world(tree(queue("a")))
     world.given(app("app-1", runSeconds="7200"))
     world.send(configure(tree(queue("a", p={MAX: "1h"}))))
@@ -79,5 +79,5 @@ def test_the_default_is_never_above_the_max() -> None:
 
 @given(st.integers(0, QUANTITY_MAX))
 def test_a_duration_is_read_as_it_was_written(duration_ns: int) -> None:
-    """To the nanosecond."""
+    """The text is exact to the nanosecond."""
     assert parse_duration(duration_text(duration_ns)) == duration_ns

@@ -16,6 +16,8 @@ from ykactor.local.streams import Streams, wrong_pattern
 #: Bytes of the arguments, as many as the kernel takes of one, and of the environment.
 ARGUMENTS_MAX = 2**17
 ENVIRON_MAX = 2**20
+#: Bytes of the command for the end of a job.
+ON_END_MAX = 2**13
 #: Tasks of an array and of a gang, and retries of a task.
 ARRAY_MAX = 10_000
 GANG_MAX = 1_000
@@ -52,6 +54,8 @@ def _wrong(job: Job) -> Iterator[str]:
     yield from _wrong_texts(job)
     yield from wrong_environ(job.environ)
     yield from _wrong_script(job.script)
+    if len(job.on_end) > ON_END_MAX or b"\0" in job.on_end:
+        yield f"found {len(job.on_end)} bytes of a command for the end, expected at most {ON_END_MAX}, without NUL"
     yield from _wrong_numbers(job)
     yield from _wrong_tasks(job)
     if job.terminal:

@@ -18,8 +18,10 @@ from ykactor.client.login import LoginOptions
 from ykactor.local import answers, control
 from ykactor.local.access import Access, Principal, System, may, owns, visible_record, visible_row, visible_task
 from ykactor.local.checks import checked, wrong_environ
+from ykactor.local.effects import Effects
 from ykactor.local.exclusive import InUse, only_for, only_in
 from ykactor.local.forgetting import Forgetting
+from ykactor.local.hooking import Hooking
 from ykactor.local.isolation import Isolation
 from ykactor.local.jobs import Jobs, NotDone, SubmitRefused
 from ykactor.local.machine import Machine, boot_id
@@ -122,6 +124,7 @@ class Manager:
         self._processes = _processes(settings)
         self._access = Access(settings.system, settings.user)
         self._quotas = Quotas()
+        self._hooking = Hooking(self._store, self._processes, self._on_hook_ended, settings.say)
         self._boot = boot_id()
         self.jobs = Jobs(settings.machine, self._store.next_number(), self._boot, settings.now_ns)
         #: The clients that wait for the end of jobs.
@@ -173,9 +176,10 @@ class Manager:
         return Forgetting(self._store, self._processes, lambda: settings.now_ns() - settings.kept_ns, settings.say)
 
     async def _end_jobs(self) -> None:
+        self._hooking.stop()
         self.jobs.stop_all()
         self._carry_out()
-        while not self.jobs.are_done:
+        while not self.jobs.are_done or self._hooking.running:
             await self._waiting.park()
 
     # ---- inputs
@@ -200,6 +204,7 @@ class Manager:
         with records(self._settings.directory) as kept:
             self.jobs.resume(kept.results(self.jobs.unknown()))
         self._carry_out()
+        self._hooking.start(self._nursery)
 
     async def _listen(self) -> None:
         """The messages of the daemon, until it does not let this one in any more: then nothing goes on that ends with it."""
@@ -259,10 +264,7 @@ class Manager:
             if effects.has_changes:
                 changed = list(effects.jobs.values()), effects.tasks.values(), effects.ended
                 self._store.commit(*changed, self._settings.now_ns(), effects.attempts)
-            for job in effects.jobs.values():
-                self._quotas.add(job)
-            for name in effects.ended:
-                self._quotas.remove(name)
+            self._count(effects)
             with suppress(*_NOT_LET_IN):  # what has ended the session is handled where it is read
                 if effects.records or effects.reports:
                     self._session.send(si.ApplicationRequest(jobs=[*effects.reports.values()], records=effects.records))
@@ -277,6 +279,14 @@ class Manager:
             if not effects.starts:
                 return
 
+    def _count(self, effects: Effects) -> None:
+        """Count what users keep: a job with a hook, which begins when it ends, until that has ended too."""
+        for job in effects.jobs.values():
+            self._quotas.add(job)
+        hooked = self._hooking.start(self._nursery) if effects.ended else set()
+        for name in set(effects.ended) - hooked:
+            self._quotas.remove(name)
+
     def _start(self, job: Job, task: Task) -> None:
         try:
             if not self._processes.has_begun(task):
@@ -285,6 +295,11 @@ class Manager:
             self.jobs.on_not_started(task, str(failure))
         else:
             self._nursery.start_soon(self._watch, task)
+
+    def _on_hook_ended(self, job: str) -> None:
+        if not self.jobs.has(job):  # it may have been requeued
+            self._quotas.remove(job)
+        self._waiting.unpark_all()
 
     # ---- the command line
 

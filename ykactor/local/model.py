@@ -103,6 +103,7 @@ class Job(Struct, frozen=True):
         terminal: the path of the one that is all of these, and that of its session; its other end is with who waits for the job.
         script: the text that its tasks run, if it is a script that was submitted; ``arguments`` then begin with its name.
         has_slurm_names: whether its environment has the variables of Slurm too.
+        on_end: the command of a shell that runs when all its tasks have ended; empty is none.
     """
 
     id: str
@@ -134,6 +135,7 @@ class Job(Struct, frozen=True):
     terminal: bytes = b""
     script: bytes = b""
     has_slurm_names: bool = False
+    on_end: bytes = b""
 
     @property
     def leaf(self) -> str:

@@ -4,10 +4,12 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct, structs
 
+from ykactor.local.hooks import hook_of
 from ykactor.local.model import Job, Task
 
 FILE = "jobs.sqlite"
@@ -25,6 +27,7 @@ CREATE TABLE IF NOT EXISTS task(
 CREATE TABLE IF NOT EXISTS attempt(
     job TEXT, task_index INTEGER, attempt INTEGER, data BLOB, PRIMARY KEY(job, task_index, attempt)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS gone(job TEXT PRIMARY KEY, uid INTEGER) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS hook(number INTEGER PRIMARY KEY AUTOINCREMENT, job TEXT, uid INTEGER, data BLOB);
 CREATE INDEX IF NOT EXISTS job_ended ON job(ended_ns);
 """
 #: The file of version 0.2 has the state of a task only in its data.
@@ -82,6 +85,14 @@ def tasks_of(connection: sqlite3.Connection, job: str, index: int | None = None)
     return [decode_task(data) for (data,) in connection.execute(statement, (job, index))]
 
 
+class KeptHook(NamedTuple):
+    """A hook: its number, which no other one ever has, its job, and the user on a shared machine."""
+
+    number: int
+    job: str
+    uid: int | None
+
+
 class Store:
     """The one writer of the file ``jobs.sqlite`` in a directory; ``Records`` reads it too. All methods block.
 
@@ -123,12 +134,17 @@ class Store:
         return (row[0] if row else 0) + 1
 
     def commit(
-        self, jobs: Sequence[Job], tasks: Iterable[Task], ended: Iterable[str], now_ns: int, attempts: Sequence[Task] = ()
+        self,
+        jobs: Sequence[Job],
+        tasks: Iterable[Task],
+        ended: Iterable[str],
+        now_ns: int,
+        attempts: Sequence[Task] = (),
     ) -> None:
         """New or changed jobs, changed tasks, and the jobs that have ended: durable when it returns, all of it or nothing.
 
         A job that changes has not ended, or goes on; ``attempts`` are those that others have followed. The environment of a job
-        that has ended is forgotten: it is large, and may have secrets.
+        that has ended is forgotten, or kept only for its hook: it is large, and may have secrets.
         """
         with self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
@@ -149,10 +165,31 @@ class Store:
                 "DELETE FROM attempt WHERE job = ? AND task_index = ? AND attempt <= ?",
                 [(task.job, task.index, task.attempt - KEPT_ATTEMPTS) for task in attempts if task.attempt >= KEPT_ATTEMPTS],
             )
+            over = list(filter(None, map(self.find, ended)))
+            hooks = [hook_of(job, self.tasks(job.id)) for job in over if job.on_end]
+            self._connection.executemany(
+                "INSERT INTO hook(job, uid, data) VALUES(?, ?, ?)",
+                [(hook.id, hook.login.uid if hook.login else None, _encode(hook)) for hook in hooks],
+            )
             self._connection.executemany(
                 "UPDATE job SET ended_ns = ?, bulk = ? WHERE id = ?",
-                [(now_ns, _bulk_of(structs.replace(job, environ=[])), job.id) for job in filter(None, map(self.find, ended))],
+                [(now_ns, _bulk_of(structs.replace(job, environ=[])), job.id) for job in over],
             )
+
+    def hooks(self, after: int = 0) -> list[KeptHook]:
+        """The hooks that have not ended, those behind a number."""
+        rows = self._connection.execute("SELECT number, job, uid FROM hook WHERE number > ? ORDER BY number", (after,))
+        return [KeptHook(*row) for row in rows]
+
+    def hook(self, number: int) -> Job:
+        """A hook that has not ended."""
+        ((data,),) = self._connection.execute("SELECT data FROM hook WHERE number = ?", (number,))
+        return decode_job(data)
+
+    def forget_hook(self, number: int) -> None:
+        """Forget a hook that has ended."""
+        with self._connection:
+            self._connection.execute("DELETE FROM hook WHERE number = ?", (number,))
 
     def unfinished(self) -> Iterator[tuple[Job, list[Task]]]:
         """The jobs that have not ended, the oldest first."""

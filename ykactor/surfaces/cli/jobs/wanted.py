@@ -169,6 +169,7 @@ class Wanted(Struct, frozen=True):
         variables: names and values that are added to the environment, or replace others.
         is_clean: whether only these and a few others are its environment.
         has_slurm_names: whether it has the variables of Slurm too.
+        on_end: the command of a shell that runs at the end.
         others: amounts of resources without an option of their own.
         gang: the number of tasks; None: it is no gang.
         input, output, error: patterns of files; empty for those that are usual.
@@ -193,6 +194,7 @@ class Wanted(Struct, frozen=True):
     variables: tuple[tuple[bytes, bytes], ...]
     is_clean: bool
     has_slurm_names: bool
+    on_end: str
     input: bytes
     output: bytes
     error: bytes
@@ -235,6 +237,7 @@ class Wanted(Struct, frozen=True):
             streams=Streams(self.input, self.output, self.error),
             script=script,
             has_slurm_names=self.has_slurm_names,
+            on_end=os.fsencode(self.on_end),
         )
 
     def _environ(self) -> list[bytes]:
@@ -371,6 +374,12 @@ job_options = grouped(
         "has_slurm_names",
         is_flag=True,
         help="Also set the variables of Slurm, such as SLURM_ARRAY_TASK_ID; programs with MPI would look for Slurm then.",
+    ),
+    click.option(
+        "--on-end",
+        default="",
+        metavar="COMMAND",
+        help="Run COMMAND with sh when the job has ended, for a minute at most; YKACTOR_STATE and _EXIT_CODE say how.",
     ),
     click.option(
         "--output",
