@@ -227,7 +227,8 @@ async def test_insecure_says_so_at_each_start():
 @pytest.mark.parametrize("command", ["serve", "demo"])
 def test_a_refused_start_is_a_wrong_command_line(tmp_path, command):
     """SE-54: exit code 2, which systemd does not try again, and one line."""
-    done = CliRunner().invoke(main, [command, "--ws", "0.0.0.0:0", "--state-dir", str(tmp_path / "state")], prog_name="ykactor")
+    options = ["--ws", "0.0.0.0:0", "--http", "127.0.0.1:0", "--state-dir", str(tmp_path / "state")]
+    done = CliRunner().invoke(main, [command, *options], prog_name="ykactor")
     assert done.exit_code == 2
     (line,) = done.output.splitlines()
     assert line.startswith("Error: ws://0.0.0.0:")

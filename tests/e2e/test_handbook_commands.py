@@ -29,7 +29,7 @@ UNTESTED = {
     "README": 1,
     "commands": 1,
     "first-hour": 2,
-    "jobs": 2,
+    "jobs": 3,
     "kubernetes": 2,
     "operating": 7,
     "queues": 2,

@@ -59,7 +59,8 @@ async def test_from_a_network(authority: Authority, access: Path) -> None:
 @pytest.mark.usefixtures("logging_restored")
 def test_without_an_access_file(authority: Authority) -> None:
     """SE-54: TLS alone keeps nobody out."""
-    done = CliRunner().invoke(main, ["serve", "--ws", "0.0.0.0:0", *map(str, pair(authority))], prog_name="ykactor")
+    options = ["--ws", "0.0.0.0:0", "--http", "127.0.0.1:0", *map(str, pair(authority))]
+    done = CliRunner().invoke(main, ["serve", *options], prog_name="ykactor")
     assert done.exit_code == 2
     assert done.output.splitlines()[-1].startswith("Error: wss://0.0.0.0:")
     assert "and it has no access file: " in done.output.splitlines()[-1]

@@ -64,10 +64,14 @@ class Connection:
         except (trio.EndOfChannel, trio.ClosedResourceError):
             raise ConnectionClosedError from None
 
-    async def send_frames(self, frames: bytes) -> None:
+    def send_now(self, frames: bytes) -> int:
         protocol = FrameProtocol(client=True, extensions=[])
         protocol.receive_bytes(frames)
         self.sent += [msgspec.json.decode(received.payload) for received in protocol.received_frames()]
+        return len(frames)
+
+    def answered(self) -> None:
+        pass
 
     def write(self, _: object) -> bool:
         return True

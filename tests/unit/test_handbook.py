@@ -211,7 +211,7 @@ def test_a_terminal_gets_long_texts_by_the_pager(monkeypatch: pytest.MonkeyPatch
     paged, printed = list[str](), list[str]()
     monkeypatch.setattr(reading, "is_terminal", lambda: True)
     monkeypatch.setattr(reading.click, "echo_via_pager", lambda text, color: paged.append(text))
-    monkeypatch.setattr(reading.click, "echo", lambda text, nl: printed.append(text))
+    monkeypatch.setattr(reading, "write", printed.extend)
     reading.show("# Short")
     reading.show((HANDBOOK / "jobs.md").read_text())
     assert ["Short" in text and "#" not in text for text in printed] == [True]

@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 from rich.markdown import Markdown
 
-from ykactor.surfaces.cli.terminal import STANDARD_OUTPUT, is_terminal, naming, say_lines
+from ykactor.surfaces.cli.terminal import STANDARD_OUTPUT, is_terminal, naming, say_lines, write
 
 #: Longer lines are hard to read; commands and tables need as much.
 _WIDTH_MAX = 140
@@ -23,8 +23,8 @@ def show(text: str) -> None:
     console = Console(width=min(columns, _WIDTH_MAX), force_terminal=True)
     with console.capture() as captured:
         console.print(Markdown(text, hyperlinks=False))
+    if (shown := captured.get()).count("\n") < lines:
+        write(shown.splitlines())
+        return
     with naming(STANDARD_OUTPUT):
-        if (shown := captured.get()).count("\n") < lines:
-            click.echo(shown, nl=False)
-        else:
-            click.echo_via_pager(shown, color=True)
+        click.echo_via_pager(shown, color=True)
