@@ -9,13 +9,14 @@ import click
 import pytest
 import yaml
 from gangs import gang, real, room, three
+from msgspec import UNSET, structs
 from test_view import view as view_of_reader
-from world import app, ask, configure, decoded, foreign, hold, limit, make_world, node, queue, tree
+from world import app, ask, configure, decoded, foreign, hold, limit, make_world, node, queue, report, tree
 
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.values.parts import finished
 from ykactor.surfaces.cli.story import present
-from ykactor.surfaces.cli.views import apps, asks, daemon, nodes, queues, users
+from ykactor.surfaces.cli.views import apps, asks, daemon, listing, nodes, queues, users
 from ykactor.surfaces.cli.views.listing import FORMATS, Printout, fields_of, formatted
 from ykactor.surfaces.cli.views.view import Choice, View
 from ykactor.wire.si import messages as si
@@ -79,6 +80,45 @@ def test_tables(small: si.Snapshot, name: str) -> None:
     """Aligned columns that are never cut, numbers on the right, ``-`` for what there is not, the last column as long as it is."""
     lines = [click.unstyle(line) for line in printed(rows_of(VIEWS[name], small))]
     assert lines == TABLES[name].strip("\n").split("\n")
+
+
+@pytest.fixture(scope="module")
+def of_jobs() -> si.Snapshot:
+    """A job with a name, one without, and an application that is none, of which two asks each wait."""
+    w = make_world(TEXT, [node("n1", vcore=1000)])
+    w.given(*(app(name, "root.team", user="bob") for name in ("job-1", "job-2", "app")))
+    w.given(report("job-1", "train", tasks=2), report("job-2", "", tasks=2))
+    w.given(*(ask(f"{name}.{number}", name, vcore=2000) for name in ("job-1", "job-2", "app") for number in range(2)))
+    return snapshot(w.state())
+
+
+@pytest.mark.parametrize("view", [apps.VIEW, asks.VIEW, asks.PRIORITIES])
+def test_names_of_jobs(small: si.Snapshot, of_jobs: si.Snapshot, view: View) -> None:
+    """The name of a job is shown behind the application; where none has one there is no column."""
+    header, *rows = [click.unstyle(line).split() for line in printed(rows_of(view, of_jobs))]
+    at = header.index("NAME")
+    assert header[at - 1] == "APPLICATION"
+    assert sorted((row[at - 1], row[at]) for row in rows) == [("app", "-"), ("job-1", "train"), ("job-2", "-")]
+    assert "NAME" not in printed(rows_of(view, small))[0].split()
+
+
+def test_the_name_of_one_job(of_jobs: si.Snapshot) -> None:
+    """The name is a field of the application; what is pending of it does not repeat it."""
+    lines = [click.unstyle(line).split() for line in printed(apps.described(of_jobs, "job-1", None, NOW_NS))]
+    assert [line for line in lines if "train" in line] == [["Name", "train"]]
+
+
+def test_the_reason_survives_the_name(of_jobs: si.Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reason is whole on 80 columns, below its row if need be, whatever the length of the name."""
+    monkeypatch.setattr(listing, "terminal_width", lambda: 80)
+    (state,) = of_jobs.partitions
+    job = state.applications["job-1"]
+    assert job.job is not UNSET
+    named = structs.replace(job, job=structs.replace(job.job, name="n" * 200))
+    long = snapshot(structs.replace(state, applications=state.applications | {"job-1": named}))
+    lines = [click.unstyle(line) for line in printed(rows_of(asks.VIEW, long))]
+    assert max(map(len, lines)) <= 80
+    assert sum("can never fit" in line for line in lines) == 3, lines
 
 
 TABLES = {
@@ -173,6 +213,7 @@ KEYS = CHAPTER.partition("## JSON of the verbs\n")[2].partition("\n## ")[0]
 OF_THE_PAST = {"startTime", "waitedSeconds", "ranSeconds", "usedSeconds", "lostSeconds"}
 SOMETIMES = {
     "held", "heldWith", "replacing", "leftOut", "lastAttempt", "nextAttempt", "group", "quotaPreemptionStartTime", "aboveMax",
+    "job", "jobName",
     *OF_THE_PAST,
 }  # fmt: skip
 
@@ -298,8 +339,8 @@ def test_a_queue_that_is_held() -> None:
 
 def test_tables_of_asks_begin_alike() -> None:
     """A user who knows one of the tables can read the other."""
-    asked, explained = ([column.header for column in view.columns][:7] for view in (asks.VIEW, asks.PRIORITIES))
-    assert asked == explained == ["ASK", "COUNT", "APPLICATION", "QUEUE", "USER", "PRIORITY", "REQUEST"]
+    asked, explained = ([column.header for column in view.columns][:8] for view in (asks.VIEW, asks.PRIORITIES))
+    assert asked == explained == ["ASK", "COUNT", "APPLICATION", "NAME", "QUEUE", "USER", "PRIORITY", "REQUEST"]
 
 
 def test_a_user_of_several_queues_is_named_once() -> None:
@@ -329,7 +370,7 @@ def test_one_object_has_what_the_table_has(small: si.Snapshot) -> None:
         fields = {click.unstyle(line).split("  ")[0] for line in printed(one)}
         labels = {column.header for column in fields_of(view.columns)}
         assert name in fields & labels
-        assert labels - fields <= {"Reserved for"}  # nothing is reserved
+        assert labels - fields <= {"Reserved for", "Name"}  # nothing is reserved, nothing is a job
 
 
 def test_one_node(small: si.Snapshot) -> None:

@@ -3,7 +3,7 @@
 import click
 import pytest
 from msgspec import structs
-from world import app, ask, make_world, node, queue, tree
+from world import app, ask, make_world, node, queue, report, tree
 
 from ykactor.surfaces.cli.views.top import bar, frame
 from ykactor.wire.si import messages as si
@@ -41,6 +41,17 @@ def test_a_small_tree() -> None:
     assert lines[4].split()[1:4] == ["50%", "[######|#####............]", "0"]
     assert [line.split()[-5] for line in lines[2:4]] == ["2", "2"]
     assert lines[6:8] == ["ASKS  REASON", "   2  can never fit: wants 1, may have at most 0.1 vcore in queue root.y"]
+
+
+def test_jobs_that_wait() -> None:
+    """A reason has the first job that waits for it, and how many others do; a long name is cut before the reason."""
+    w = make_world(tree(queue("a", max={"vcore": 100})), [node("n1", vcore=8000)])
+    for number, name in enumerate(("n" * 100, "eval", "", "eval")):
+        w.given(app(f"job-{number}", "root.a"), report(f"job-{number}", name, tasks=1))
+        w.given(ask(f"t{number}", f"job-{number}", vcore=1000))
+    lines = [click.unstyle(line) for line in frame(si.Snapshot(sequence=7, partitions=[w.shown()]), 20)]
+    assert lines[5].split() == ["ASKS", "JOBS", "REASON"]
+    assert lines[6].startswith(f"   4  {'n' * 15}\u2026 +2  can never fit: ")
 
 
 def test_a_resource_manager_that_is_away() -> None:

@@ -92,6 +92,7 @@ def colour(row: Row) -> str | None:
 
 _NAMES = (
     Column("APPLICATION", field("applicationID")),
+    Column("NAME", field("job", lambda job: str(job["name"])), is_optional=True),
     Column("STATE", state_text, colour=colour),
     Column("QUEUE", field("queueName")),
     Column("USER", field("user")),
@@ -129,7 +130,7 @@ command = command_of(
 
     STATE has Held behind it if the application or its queue is held. RUNNING and PENDING are numbers of tasks. PRIORITY is that
     of the most important pending ask, the effective one at root as in ykactor asks; APP-PRIO is the ask's own. REASON is why the
-    first pending ask waits; ykactor asks has all reasons.
+    first pending ask waits; ykactor asks has all reasons. NAME is that of the job, if one has it.
 
     With --since, and with --state completed, failed, cancelled or rejected, the table is about the past: SUBMITTED, how long an
     application has WAITED for its start and RAN up to the end of its last task, when it ENDED, what its tasks have USED (in core
@@ -162,7 +163,7 @@ _ENDED = (
     Column("PEAK", field("peakMemory", cells.memory), is_number=True),
     Column("NODE", field("nodeID")),
 )
-_OF_THE_APPLICATION = {"APPLICATION", "QUEUE", "USER"}
+_OF_THE_APPLICATION = {"APPLICATION", "NAME", "QUEUE", "USER"}
 _PENDING = tuple(column for column in asks.VIEW.columns if column.header not in _OF_THE_APPLICATION)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec import to_builtins
+from msgspec import UNSET, to_builtins
 
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.inspection.queue_status import priority_steps
@@ -18,10 +18,12 @@ from ykactor.surfaces.cli.views.view import View, command_of
 def rows(state: PartitionStatus, now_ns: int) -> Iterator[Row]:
     """One for each group of asks of an application that wait for the same reason, with the keys of the first of them."""
     for name, application in state.applications.items():
+        job = {"jobName": application.job.name} if application.job is not UNSET and application.job.name else {}
         for group in application.pending or ():
             yield {
                 "allocationKey": group.allocation_keys[0],
                 "applicationID": name,
+                **job,
                 "queueName": application.queue_name,
                 "user": application.user,
                 "ageSeconds": seconds_since(group.oldest_time, now_ns),
@@ -40,6 +42,7 @@ COLUMNS = (
     Column("ASK", field("allocationKey")),
     Column("COUNT", field("count"), is_number=True),
     Column("APPLICATION", field("applicationID")),
+    Column("NAME", field("jobName"), is_optional=True),
     Column("QUEUE", field("queueName")),
     Column("USER", field("user"), is_wide=True),
     Column("PRIORITY", field("effectivePriority"), is_number=True),
@@ -71,21 +74,21 @@ command = command_of(
     """List the pending asks with the reason why each waits, in present numbers, the most important first.
 
     A row is for asks of one application that wait for the same reason: the first of them, how many there are, and what each of
-    them wants. PRIORITY is the effective one at root, see ykactor priorities; REQUEST is the ask's own. MAY-PREEMPT is the time
-    from which one may preempt. With -o name a row is APP/ASK of its first ask; the
-    others are not printed.
+    them wants. NAME is that of the job, if an application is a job that has one. PRIORITY is the effective one at root, see
+    ykactor priorities; REQUEST is the ask's own. MAY-PREEMPT is the time from which one may preempt. With -o name a row is
+    APP/ASK of its first ask; the others are not printed.
     """,
 )
 
 
-_COPIED = ("allocationKey", "applicationID", "queueName", "user", "count", "ageSeconds", "effectivePriority")
+_COPIED = ("allocationKey", "applicationID", "jobName", "queueName", "user", "count", "ageSeconds", "effectivePriority")
 
 
 def priority_rows(state: PartitionStatus, now_ns: int) -> Iterator[Row]:
     """One for each group of pending asks, as ``rows``."""
     for ask in rows(state, now_ns):
         yield {
-            **{key: ask[key] for key in _COPIED},
+            **{key: ask[key] for key in _COPIED if key in ask},
             "request": ask["priority"],
             "application": state.applications[ask["applicationID"]].priority,
             "queue": state.queues[ask["queueName"]].priority,

@@ -34,6 +34,8 @@ output_option = click.option(
 _GAP = "  "
 #: Before the lines of a table that belongs to an object, and of a sentence below its row.
 _INDENT = "  "
+#: The characters of a line of an optional column at least: it must not take the room of the others.
+_OPTIONAL_LEAST = 8
 #: The one in C takes a third of the time.
 _DUMPER = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper
 
@@ -46,6 +48,7 @@ class Column(Struct, frozen=True):
         is_wide: only with ``-o wide``.
         is_number: aligned on the right.
         is_sentence: the last column, with room of its own on a narrow terminal.
+        is_optional: left out of a table in which no row has a text for it, and broken anywhere on a narrow terminal.
         colour: of a row's cell, on terminals; None is the usual one.
         label: its name where one object is described (``description.fields_of``); "" is the header, None leaves it out.
     """
@@ -55,6 +58,7 @@ class Column(Struct, frozen=True):
     is_wide: bool = False
     is_number: bool = False
     is_sentence: bool = False
+    is_optional: bool = False
     colour: Callable[[Row], str | None] = lambda row: None
     label: str | None = ""
 
@@ -121,7 +125,7 @@ def table(
     Args:
         width: of the lines where there is no terminal; None: a row is a line there.
     """
-    columns = [column for column in every if is_wide or not column.is_wide]
+    columns = [column for column in every if (is_wide or not column.is_wide) and _is_needed(column, rows)]
     headers = [column.header for column in columns]
     cells = [[printable(column.text(row)) or NONE for column in columns] for row in rows]
     widths = [max(map(cell_len, of_column)) for of_column in zip(headers, *cells, strict=True)]
@@ -129,6 +133,10 @@ def table(
     layout = _layout(columns, cells, widths, None if room is None else room - len(indent))
     for row, texts in zip((None, *rows), (headers, *cells), strict=True):
         yield from (indent + line for line in layout.lines(texts, row))
+
+
+def _is_needed(column: Column, rows: Sequence[Row]) -> bool:
+    return not column.is_optional or any(column.text(row) not in ("", NONE) for row in rows)
 
 
 class _Layout(Struct, frozen=True):
@@ -154,7 +162,10 @@ def _layout(columns: Sequence[Column], cells: Sequence[Sequence[str]], widths: S
     if room is None or sum(widths) + len(_GAP) * (len(widths) - 1) <= room:
         return _Layout(columns, widths)
     texts = zip(*cells, strict=True) if cells else [()] * len(columns)
-    words = [longest_word(column.header, found) for column, found in zip(columns, texts, strict=True)]
+    words = [
+        _OPTIONAL_LEAST if column.is_optional else longest_word(column.header, found)
+        for column, found in zip(columns, texts, strict=True)
+    ]
     least = [min(width, longest) for width, longest in zip(widths, words, strict=True)]
     if columns[-1].is_sentence:
         *others, sentence = widths

@@ -6,7 +6,7 @@ import os
 import sys
 import termios
 import tty
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 
 import click
@@ -45,6 +45,10 @@ _QUEUES = (
     Column("USED", field("allocated", cells.resource)),
     Column("MAX", field("max", cells.resource)),
 )
+#: The characters of the name of a job that are shown: the reason behind it is what matters.
+_NAME_MAX = 16
+_ASKS, _REASON = REASONS
+_WAITING = (_ASKS, Column("JOBS", field("jobs"), is_optional=True), _REASON)
 
 
 @click.command()
@@ -54,7 +58,8 @@ def command(daemon: Destination) -> None:
 
     The bar of a queue shows how much it uses of its quota, or of the cluster if it has none, and where its guarantee is; of the
     resource of which it uses the largest part. If there are more queues than lines, the busiest are shown. A first line says if
-    the resource manager is away, and the next ones tell of a configuration that awaits confirmation, and of standbys.
+    the resource manager is away, and the next ones tell of a configuration that awaits confirmation, and of standbys. JOBS is the
+    first job that waits for a reason, by its name if it has one, and how many others do.
     """
     if not has_terminal():
         raise Refused("found no terminal, expected one: use ykactor queues --watch without one")
@@ -150,8 +155,26 @@ def _of_partition(state: PartitionStatus, cycles: Mapping[str, Mapping[str, floa
     yield from table(_QUEUES, sorted(shown, key=lambda row: row["queueName"].split(".")), is_wide=True)
     yield ""
     if reasons:
-        yield from table(REASONS, reasons[: room - len(shown)], is_wide=True)
+        jobs = _jobs_by_reason(state)
+        rows = [row | {"jobs": jobs.get(row["reason"], "")} for row in reasons[: room - len(shown)]]
+        yield from table(_WAITING, rows, is_wide=True)
         yield ""
+
+
+def _jobs_by_reason(state: PartitionStatus) -> dict[str, str]:
+    """Per reason, the first job that waits for it, by its name or else its ID, and how many others do: ``train +2``."""
+    found: dict[str, dict[str, None]] = {}
+    for application_id, application in state.applications.items():
+        if application.job is not UNSET:
+            for group in application.pending or ():
+                found.setdefault(group.reason, {})[application.job.name or application_id] = None
+    return {reason: _some(list(names)) for reason, names in found.items()}
+
+
+def _some(names: Sequence[str]) -> str:
+    first, *others = names
+    short = first if len(first) <= _NAME_MAX else first[: _NAME_MAX - 1] + "\u2026"
+    return f"{short} +{len(others)}" if others else short
 
 
 def _queue_rows(state: PartitionStatus) -> list[Row]:
