@@ -171,7 +171,9 @@ async def test_a_job_runs_as_its_user_and_outlives_the_manager(base: Path) -> No
         await local.has_state(job_id, State.RUNNING)
         await local.kill()
         await local.start()
-        await local.has_said("registered", 2)  # what ends before that the daemon is told nothing of
+        await local.has_said("registered", 2)  # from then on the daemon has nothing of the one that was killed
+        while job_id not in (await daemon.state())["applications"]:  # noqa: ASYNC110 (it is not told of what ends before that)
+            await trio.sleep(0.02)
         go.touch()
         assert await local.states(job_id) == [State.COMPLETED]
         directory = local.directory / "jobs" / job_id / "0.0"
