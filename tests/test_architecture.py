@@ -303,10 +303,10 @@ def test_a_docstring_begins_with_what_a_thing_is_or_does(folder: str) -> None:
 #: By the object, a field that everybody shows, and who else names it.
 EXAMPLES = {
     "queue": ("priority_offset|priorityOffset", ()),
-    # the page has a column of ages, and lists jobs, which are applications too, the newest first
+    # the page has a column of ages, and lists jobs, which are applications too, as a verb and the REST API do
     "application": (
         "submission_time|submissionTime",
-        ("surfaces/page/cells.js", "surfaces/page/jobs.js", "wire/rest/jobs.py"),
+        ("surfaces/page/cells.js", "surfaces/page/jobs.js", "surfaces/cli/jobs/tables.py", "wire/rest/jobs.py"),
     ),
     # an event tells it, which changes it on the page; an invariant; a simulation writes some fields at its end
     "node": (

@@ -250,7 +250,7 @@ async def test_the_commands(world: tuple[RunningDaemon, dict[str, str]]) -> None
         0
     ] == "job-2.3: 3\njob-2.4: 4\njob-2.5: 5\n"
     listed = msgspec.json.decode((await run_command("jobs", "-o", "json", environment=environment))[0])
-    assert [(job["id"], job["states"]) for job in listed] == [("job-1", {"Failed": 1}), ("job-2", {"Completed": 3})]
+    assert [(job["jobID"], job["states"]) for job in listed] == [("job-1", {"Failed": 1}), ("job-2", {"Completed": 3})]
     table, _ = await run_command("jobs", "job-1", environment=environment)
     assert table.splitlines()[1].split()[:4] == ["job-1.0", "Failed", "0", "5"]
 

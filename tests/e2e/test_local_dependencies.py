@@ -48,9 +48,9 @@ async def test_dependencies_holds_and_arrays_on_the_command_line(tmp_path: Path)
         listed = await said("jobs", "--attempts", *chosen)
         assert listed == "job-1.7,0,1\njob-1.7,1,1\n"
         found = msgspec.json.decode(await said("jobs", "job-1.7", "--attempts", "-o", "json"))
-        assert all(row["submitted_ns"] <= row["eligible_ns"] <= row["started_ns"] <= row["ended_ns"] for row in found)
+        assert all(row["submissionTime"] <= row["eligibleTime"] <= row["startTime"] <= row["finishedTime"] for row in found)
         assert [row["state"] for row in found] == ["Failed", "Failed"]
-        assert all(row["cpu_ns"] > 0 for row in found)
+        assert all(row["cpuTime"] > 0 for row in found)
         assert await said("jobs", "--state", "running") == "JOB  NAME  QUEUE  STATES  AGE  EACH  COMMAND\nno jobs match\n"
 
 

@@ -79,15 +79,15 @@ def test_a_dependency():
 
 
 ROWS = [
-    {"key": "a,b", "job": "job-1", "index": 2, "state": "Failed", "exit_code": 3, "signal": "", "ran_ns": 5 * 10**9},
-    {"key": "c", "job": "job-1", "index": 1, "state": "Running", "exit_code": None, "signal": "", "ran_ns": None},
-    {"key": "d", "job": "job-2", "index": 0, "state": "Failed", "exit_code": 137, "signal": "SIGKILL", "ran_ns": 9 * 10**9},
+    {"task": "job-1.2", "jobID": "job-1", "index": 2, "state": "Failed", "exitCode": 3, "signal": "", "ranSeconds": 5.0},
+    {"task": "job-1.1", "jobID": "job-1", "index": 1, "state": "Running", "signal": ""},
+    {"task": "job-2.0", "jobID": "job-2", "index": 0, "state": "Failed", "exitCode": 137, "signal": "SIGKILL", "ranSeconds": 9.0},
 ]
 
 
 def shaped(**options):
     shape = Shape(**({"sort": "", "columns": "task,state,ran,exit", "no_headers": False, "output": "table"} | options))
-    printout = shape.printout(ATTEMPTS, ROWS, "key", "attempts")
+    printout = shape.printout(ATTEMPTS, ROWS, "task", "attempts")
     return list(printout.lines(False)), printout.names
 
 
@@ -100,7 +100,7 @@ def test_rows_are_sorted_and_have_the_columns_that_are_named():
         "job-1.1  Running      -        -",
     ]
     lines, names = shaped(sort="-RAN", no_headers=True, columns="Task")
-    assert (lines, names) == (["job-2.0", "job-1.2", "job-1.1"], ["d", "a,b", "c"])
+    assert (lines, names) == (["job-2.0", "job-1.2", "job-1.1"], ["job-2.0", "job-1.2", "job-1.1"])
 
 
 def test_commas_separate_cells():

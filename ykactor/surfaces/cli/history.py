@@ -118,7 +118,7 @@ def audit(directory: Path, since_ns: int, who: str | None, act: str | None, outp
     audited = [fact for fact in _audited(directory, since_ns) if who in (None, fact.who) and act in (None, fact.act)]
     # A refusal may be told a minute after it happened, and an act that was interrupted after the restart.
     for fact in sorted(audited, key=lambda fact: fact.at_ns):
-        say(on_one_line(structs.asdict(fact)) if output == "json" else _audit_line(fact))
+        say(on_one_line(_audit_row(fact)) if output == "json" else _audit_line(fact))
     if not audited:
         say("nothing in the journal matches", err=True)
 
@@ -132,6 +132,12 @@ def _audited(directory: Path, since_ns: int) -> Iterator[Audited]:
             with readable(reader.path, number):
                 facts = [fact for text in row.turns() for fact in decode_facts(decode_turn(text).facts)]
             yield from (fact for fact in facts if isinstance(fact, Audited) and fact.at_ns >= since_ns)
+
+
+def _audit_row(fact: Audited) -> dict[str, object]:
+    """The entry as JSON; its time has the name that it has in events."""
+    fields = structs.asdict(fact)
+    return {"timestampNano": fields.pop("at_ns"), **fields}
 
 
 def _audit_line(fact: Audited) -> str:

@@ -129,11 +129,11 @@ async def _print(take: Callable[[], Awaitable[Printout]], output: str, is_watchi
 
 async def _jobs(directory: Path, wanted: _Filter, shape: Shape) -> Printout:
     rows = [job_row(job) for job in await listed(directory, wanted.jobs())]
-    return shape.printout(JOBS, rows, "id", "jobs")
+    return shape.printout(JOBS, rows, "jobID", "jobs")
 
 
 async def _attempts(directory: Path, query: control.ListAttempts, shape: Shape) -> Printout:
-    return shape.printout(ATTEMPTS, await _rows(directory, query), "key", "attempts")
+    return shape.printout(ATTEMPTS, await _rows(directory, query), "task", "attempts")
 
 
 async def _rows(directory: Path, query: control.ListAttempts) -> list[Row]:

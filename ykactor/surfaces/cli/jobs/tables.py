@@ -17,7 +17,7 @@ from ykactor.core.values.quantities import duration_text
 from ykactor.core.values.times import S_NS
 from ykactor.local.control import JobRow, Record
 from ykactor.surfaces.cli import cells
-from ykactor.surfaces.cli.cells import time_text
+from ykactor.surfaces.cli.cells import seconds_since, time_text
 from ykactor.surfaces.cli.options import grouped
 from ykactor.surfaces.cli.views.listing import FORMATS, Column, Printout, Row, field, table
 
@@ -34,7 +34,7 @@ class Field(Struct, frozen=True):
 
 def _field(header: str, key: str, text: Callable[[Any], str] = str, *, is_wide: bool = False, is_number: bool = False) -> Field:
     """A column with one field of a row, which also sorts."""
-    return Field(Column(header, field(key, text), is_wide=is_wide, is_number=is_number), lambda row: row[key])
+    return Field(Column(header, field(key, text), is_wide=is_wide, is_number=is_number), lambda row: row.get(key))
 
 
 def _sentence(header: str, key: str, text: Callable[[Any], str] = str) -> Field:
@@ -42,8 +42,8 @@ def _sentence(header: str, key: str, text: Callable[[Any], str] = str) -> Field:
     return Field(Column(header, field(key, text), is_sentence=True), lambda row: row[key])
 
 
-def _time(unix_ns: int) -> str:
-    return time_text(unix_ns) if unix_ns else cells.NONE
+def _duration(seconds: float) -> str:
+    return cells.exact_age(round(seconds * S_NS))
 
 
 def _states(row: Row) -> str:
@@ -54,27 +54,23 @@ def _number(job: str) -> int:
     return int(job.rpartition("-")[2])
 
 
-def _task(row: Row) -> str:
-    return f"{row['job']}.{row['index']}"
-
-
 def _exit(row: Row) -> str:
-    return row["signal"] or field("exit_code")(row)
+    return row["signal"] or field("exitCode")(row)
 
 
 _EACH = Field(Column("EACH", field("resource", cells.resource), is_wide=True), lambda row: sorted(row["resource"].items()))
 _NAME = _field("NAME", "name")
 _USER = _field("USER", "user", is_wide=True)
-_QUEUE = _field("QUEUE", "queue")
+_QUEUE = _field("QUEUE", "queueName")
 _PRIORITY = _field("PRIORITY", "priority", is_wide=True, is_number=True)
-_SUBMITTED = _field("SUBMITTED", "submitted_ns", _time, is_wide=True)
+_SUBMITTED = _field("SUBMITTED", "submissionTime", time_text, is_wide=True)
 
 JOBS = (
-    Field(Column("JOB", field("id")), lambda row: _number(row["id"])),
+    Field(Column("JOB", field("jobID")), lambda row: _number(row["jobID"])),
     _NAME,
     _QUEUE,
     Field(Column("STATES", _states), _states),
-    _field("AGE", "age_ns", lambda ns: cells.age(ns // S_NS), is_number=True),
+    _field("AGE", "ageSeconds", cells.age, is_number=True),
     Field(Column("EACH", field("resource", cells.resource)), _EACH.key),
     _USER,
     _PRIORITY,
@@ -82,24 +78,24 @@ JOBS = (
     _sentence("COMMAND", "arguments", " ".join),
 )
 ATTEMPTS = (
-    Field(Column("TASK", _task), lambda row: (_number(row["job"]), row["index"])),
+    Field(Column("TASK", field("task")), lambda row: (_number(row["jobID"]), row["index"])),
     _field("STATE", "state"),
     _field("ATTEMPT", "attempt", is_number=True),
     Field(Column("NAME", field("name"), is_wide=True), _NAME.key),
     _USER,
-    Field(Column("QUEUE", field("queue"), is_wide=True), _QUEUE.key),
+    Field(Column("QUEUE", field("queueName"), is_wide=True), _QUEUE.key),
     _PRIORITY,
     Field(Column("EXIT", _exit, is_number=True), _exit),
     _SUBMITTED,
-    _field("ELIGIBLE", "eligible_ns", _time, is_wide=True),
-    _field("BEGAN", "started_ns", _time, is_wide=True),
-    _field("ENDED", "ended_ns", _time, is_wide=True),
-    _field("WAITED", "waited_ns", cells.exact_age, is_number=True),
-    _field("RAN", "ran_ns", cells.exact_age, is_number=True),
-    _field("CPU", "cpu_ns", cells.exact_age, is_wide=True, is_number=True),
-    _field("PEAK", "peak_memory", cells.memory, is_number=True),
+    _field("ELIGIBLE", "eligibleTime", time_text, is_wide=True),
+    _field("BEGAN", "startTime", time_text, is_wide=True),
+    _field("ENDED", "finishedTime", time_text, is_wide=True),
+    _field("WAITED", "waitedSeconds", _duration, is_number=True),
+    _field("RAN", "ranSeconds", _duration, is_number=True),
+    _field("CPU", "cpuTime", cells.exact_age, is_wide=True, is_number=True),
+    _field("PEAK", "peakMemory", cells.memory, is_number=True),
     _EACH,
-    _field("NODE", "node", is_wide=True),
+    _field("NODE", "nodeID", is_wide=True),
     _field("GPUS", "gpus", lambda gpus: ",".join(map(str, gpus))),
     _sentence("REASON", "reason"),
 )
@@ -107,12 +103,12 @@ ATTEMPTS = (
 #: The fields of one job.
 DETAILS = (
     *(each.column for each in JOBS if each.column.header not in ("SUBMITTED", "AGE")),
-    Column("GANG", field("is_gang", lambda is_gang: "yes" if is_gang else "")),
-    Column("HELD", lambda row: "yes" if row["is_held"] else "by an operator" if row["is_held_there"] else ""),
+    Column("GANG", field("isGang", lambda is_gang: "yes" if is_gang else "")),
+    Column("HELD", lambda row: "yes" if row["isHeld"] else "by an operator" if row["isHeldThere"] else ""),
     Column("AFTER", lambda row: ",".join(row["after"])),
-    Column("NOT BEFORE", field("begin_ns", _time)),
-    Column("TIME LIMIT", field("time_limit_s", lambda limit_s: duration_text(round(limit_s * S_NS)) if limit_s else "")),
-    Column("SUBMITTED", field("submitted_ns", _time)),
+    Column("NOT BEFORE", field("beginTime", time_text)),
+    Column("TIME LIMIT", field("timeLimitSeconds", lambda limit_s: duration_text(round(limit_s * S_NS)))),
+    Column("SUBMITTED", field("submissionTime", time_text)),
     Column("DIRECTORY", field("directory")),
     Column("INPUT", field("input")),
     Column("OUTPUT", field("output")),
@@ -120,19 +116,49 @@ DETAILS = (
 )
 
 
+#: Fields that have another name in JSON, that of other verbs for the same.
+_KEYS = {
+    "id": "jobID",
+    "job": "jobID",
+    "queue": "queueName",
+    "node": "nodeID",
+    "exit_code": "exitCode",
+    "peak_memory": "peakMemory",
+    "cpu_ns": "cpuTime",
+    "submitted_ns": "submissionTime",
+    "eligible_ns": "eligibleTime",
+    "started_ns": "startTime",
+    "ended_ns": "finishedTime",
+    "begin_ns": "beginTime",
+    "time_limit_s": "timeLimitSeconds",
+    "is_gang": "isGang",
+    "is_held": "isHeld",
+    "is_held_there": "isHeldThere",
+}
+#: Fields of which 0 says that there is none.
+_NONE_IF_0 = {"submitted_ns", "eligible_ns", "started_ns", "ended_ns", "begin_ns", "time_limit_s"}
+
+
 def job_row(job: JobRow) -> Row:
     """A job as JSON."""
-    row: Row = msgspec.to_builtins(job)
-    return row | {"age_ns": max(0, system_ns() - job.submitted_ns)}
+    return _document(job) | {"ageSeconds": seconds_since(job.submitted_ns, system_ns())}
 
 
 def attempt_row(record: Record) -> Row:
     """A record as JSON: how long the attempt has waited for its place since it was eligible, and how long it has run."""
-    now_ns = system_ns()
-    waited_ns = (record.started_ns or record.ended_ns or now_ns) - record.eligible_ns if record.eligible_ns else None
-    ran_ns = (record.ended_ns or now_ns) - record.started_ns if record.started_ns else None
-    row: Row = msgspec.to_builtins(record)
-    return row | {"key": _task(row), "waited_ns": waited_ns, "ran_ns": ran_ns}
+    row, now_ns = _document(record) | {"task": f"{record.job}.{record.index}"}, system_ns()
+    if record.eligible_ns:
+        row["waitedSeconds"] = ((record.started_ns or record.ended_ns or now_ns) - record.eligible_ns) / S_NS
+    if record.started_ns:
+        row["ranSeconds"] = ((record.ended_ns or now_ns) - record.started_ns) / S_NS
+    return row
+
+
+def _document(found: JobRow | Record) -> Row:
+    """The fields as other verbs name them, without what is not known."""
+    row: Row = msgspec.to_builtins(found)
+    known = {key: value for key, value in row.items() if value is not None and (value or key not in _NONE_IF_0)}
+    return {_KEYS.get(key, key): value for key, value in known.items()}
 
 
 class Shape(Struct, frozen=True):
