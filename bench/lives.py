@@ -104,6 +104,13 @@ class Line:
         except trio.EndOfChannel:
             raise ConnectionClosedError from None
 
+    def send_now(self, _: bytes) -> int:
+        """Send nothing without waiting: the client may have stopped reading."""
+        return 0
+
+    def answered(self) -> None:
+        """Change nothing: messages are read when they come."""
+
     async def send_frames(self, frames: bytes) -> None:
         """Send whole messages to the client."""
         await self.send_all(b"")

@@ -94,6 +94,7 @@ AXIS_OF = {
     "SetQueueQuotas.tags": "quota_types",
     "ApplicationRequest.remove": "removals",
     "ApplicationRequest.records": "records",
+    "ApplicationRequest.jobs": "applications",
     "AllocationRequest.allocations": "asks",
     "AllocationRequest.allocations.resourcePerAlloc": "ask_types",
     "AllocationRequest.allocations.allocationTags": "ask_tags",
@@ -188,6 +189,7 @@ def messages(story: Story) -> Iterator[requests.PartitionRequest]:
         forget=[si.PredicateScope(predicate=f"old{number}", node_id="n0") for number in range(story.forgotten)],
     )
     yield si.ApplicationRequest(
+        jobs=[si.JobReport(application_id=f"app{number}", name="job", tasks=1) for number in range(story.applications)],
         records=[
             si.TaskRecord(application_id="app0", allocation_key=key, state="Completed") for key in _many(story.records, "ended")
         ],

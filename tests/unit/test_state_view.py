@@ -52,7 +52,7 @@ def test_the_own_part_of_a_state() -> None:
     assert list(shown["applications"]) == ["app-1", "app-4"]
     assert shown["applications"]["app-4"]["reason"] == "Terminated"
     assert shown["applications"]["app-4"]["records"] == [
-        {"allocationKey": "gone", "state": "Completed", "exitCode": 0, "startTime": 5_000_000}
+        {"allocationKey": "gone", "state": "Completed", "exitCode": 0, "startTime": 5_000_000, "queueName": "root.team.y"}
     ]
     assert [(entry["queue"], entry["allocated"]) for entry in shown["limits"]] == [("root.team", {"vcore": 2})]
     (pending,) = shown["applications"]["app-1"]["pending"]
@@ -82,7 +82,7 @@ DECIDED: dict[type[Shown], tuple[Iterable[str], Iterable[str], Iterable[str]]] =
         [*TIMES, "pending", "held", "held_with", "records", "reason", "effective_priority"],
         ["last_work_time", "outcome"],
     ),
-    RecordStatus: (OF_THE_RECORD, RECORD_TIMES, []),
+    RecordStatus: (OF_THE_RECORD, [*RECORD_TIMES, "queue_name"], ["reason"]),
     PendingStatus: (
         OF_THE_ASKS,
         ["reason", "place", "left_out", "creation_times", "oldest_time", "last_attempt", "next_attempt", "effective_priority"],
