@@ -35,14 +35,16 @@ def kept(manager: LocalManager) -> list[KeptHook]:
         return store.hooks()
 
 
-async def end(manager: LocalManager, **fields: Any) -> None:
-    """Submit a job and cancel it."""
-    answer = await control.ask(manager.directory, control.Cancel(await manager.submit("true", **fields)))
+async def end(manager: LocalManager, **fields: Any) -> str:
+    """Submit a job and cancel it; its name."""
+    job = await manager.submit("true", **fields)
+    answer = await control.ask(manager.directory, control.Cancel(job))
     assert isinstance(answer, control.Done)
+    return job
 
 
 async def test_a_hook_is_told_how_the_job_has_ended(tmp_path: Path) -> None:
-    """Once for all tasks, in the directory and with the environment of the job; also for one that never begins."""
+    """Once for all tasks, in the directory and with the environment of the job; not for one that is rejected."""
     fields = {"on_end": NOTE.encode(), "directory": bytes(tmp_path), "environ": [b"PATH=/usr/bin:/bin", b"MINE=m"], "name": "n"}
     async with real_daemon() as daemon, local_manager(tmp_path / "l", daemon.url, "--resource", "vcore=4") as local:
         first = await local.submit("exit $YKACTOR_TASK", last=2, **fields)
@@ -50,13 +52,16 @@ async def test_a_hook_is_told_how_the_job_has_ended(tmp_path: Path) -> None:
         assert await lines(tmp_path / "notes") == [f"{first} Failed 1 n m {tmp_path}"]
         second = await local.submit("true", queue="root.nowhere.at.all", **fields)
         assert await local.states(second) == [State.REJECTED]
-        assert (await lines(tmp_path / "notes", 2))[1] == f"{second} Rejected  n m {tmp_path}"
+        assert second not in [hook.job for hook in kept(local)]
         assert local.directory.joinpath("jobs", first, "-1.1").is_dir()
 
 
 @pytest.mark.parametrize("has_begun", [True, False])
 async def test_a_kill_around_a_hook(tmp_path: Path, has_begun: bool) -> None:
-    """A hook that runs goes on and is not started again; one that has not begun begins after the next start."""
+    """A hook that runs goes on and is not started again; one that has not begun begins after the next start.
+
+    Its job is not run again before it has ended.
+    """
     manager = LocalManager(tmp_path / "l", f"unix:{tmp_path}/nobody")
     hook = "echo begun >> notes; while [ ! -e go ]; do sleep 0.02; done; echo ended >> notes"
     blocking = "echo begun >> others; while [ ! -e go ]; do sleep 0.02; done"
@@ -67,12 +72,15 @@ async def test_a_kill_around_a_hook(tmp_path: Path, has_begun: bool) -> None:
             for _ in range(hooking.TOGETHER_MAX):
                 await end(manager, on_end=blocking.encode(), **fields)
             await lines(tmp_path / "others", hooking.TOGETHER_MAX)
-        await end(manager, on_end=hook.encode(), **fields)
+        job = await end(manager, on_end=hook.encode(), **fields)
         if has_begun:
             await lines(tmp_path / "notes")
         await manager.kill(signal.SIGKILL)
         assert (tmp_path / "notes").exists() is has_begun
         await manager.start()
+        refused = await control.ask(manager.directory, control.Requeue(job, None, only_failed=False, environ=[]))
+        assert isinstance(refused, control.Refused)
+        assert refused.message.startswith(f"the command for the end of {job} has not ended")
         (tmp_path / "go").touch()
         assert await lines(tmp_path / "notes", 2) == ["begun", "ended"]
         with trio.fail_after(LIMIT_S):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -102,9 +103,39 @@ def test_what_a_hook_is_told(ends: list[tuple[State, int | None]], state: str, c
     tasks = [Task("job-1", index, end, exit_code=exit_code) for index, (end, exit_code) in enumerate(ends)]
     job = job_of("", id="job-1", on_end=b"mail", script=b"#!/bin/sh", environ=[b"A=1"], has_slurm_names=True)
     hook = hook_of(job, tasks)
+    assert hook is not None
     assert hook.arguments == [b"/bin/sh", b"-c", b"mail"]
     assert {b"A=1", f"YKACTOR_STATE={state}".encode(), f"YKACTOR_EXIT_CODE={code}".encode()} <= set(hook.environ)
     assert (hook.script, hook.has_slurm_names) == (b"", False)
+
+
+def test_a_hook_takes_little_and_has_no_terminal() -> None:
+    """Hooks run outside of the queues, whatever their jobs want; the terminal of a job may be another window by then."""
+    job = job_of("", on_end=b"mail", resource={"vcore": 64_000, "memory": 2**38, "gpu": 8}, terminal=b"/dev/pts/7")
+    hook = hook_of(job, [Task("job-1", 0, State.COMPLETED)])
+    assert hook is not None
+    assert (hook.resource, hook.terminal) == ({"vcore": 100, "memory": 64 * 2**20}, b"")
+
+
+@pytest.mark.parametrize("other", [State.REJECTED, State.CANCELLED])
+def test_a_job_that_was_rejected_has_no_hook(other: State) -> None:
+    """Such a job was taken by no queue. What has begun before a rejection has one."""
+    job = job_of("", on_end=b"mail")
+    rejected, task = Task("job-1", 0, State.REJECTED), Task("job-1", 1, other)
+    assert hook_of(job, [rejected, task]) is None
+    task.started_ns = 1
+    assert hook_of(job, [rejected, task]) is not None
+
+
+def test_a_job_is_not_forgotten_before_its_hook_has_ended(tmp_path: Path) -> None:
+    """The hook uses files of the job."""
+    with closing(Store(tmp_path)) as store:
+        store.commit([job_of("", id="job-1", on_end=b"mail")], [Task("job-1", 0, State.FAILED)], ["job-1"], 0)
+        store.forget(["job-1"])
+        assert (store.find("job-1") is not None, store.has_hook("job-1")) == (True, True)
+        store.forget_hook(1)
+        store.forget(["job-1"])
+        assert (store.find("job-1"), store.has_hook("job-1")) == (None, False)
 
 
 def test_each_end_of_a_job_has_a_hook(tmp_path: Path) -> None:

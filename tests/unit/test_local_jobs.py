@@ -357,7 +357,7 @@ def accept(world, leaf, of="job-1"):
 
 
 def test_a_job_without_a_time_limit_has_that_of_its_queue(world):
-    """The limit holds from the acceptance on; a job that has begun keeps it, and says so if it is introduced again (AP-158)."""
+    """The limit holds from the acceptance on: the job keeps it, and says so if it is introduced again (AP-158)."""
     world.now_ns = S_NS
     accepted = si.AcceptedApplication(application_id="job-1", queue_name="root.a", run_seconds=60)
     world.submit(queue="root.a", last=1, at_most=1, retries=1, retry_delay_s=5)
@@ -368,11 +368,23 @@ def test_a_job_without_a_time_limit_has_that_of_its_queue(world):
     assert world.take().jobs == {}
     world.jobs.report()
     (told,) = [each for request in world.take().requests if isinstance(request, si.ApplicationRequest) for each in request.new]
-    assert (told.tags["runSeconds"], "runSecondsGranted" in told.tags) == ("60", False)
-    world.run("job-1.0")
-    world.jobs.report()
-    (told,) = [each for request in world.take().requests if isinstance(request, si.ApplicationRequest) for each in request.new]
     assert (told.tags["runSeconds"], told.tags["runSecondsGranted"]) == ("60", "true")
+
+
+@pytest.mark.parametrize("is_accepted", [False, True])
+def test_a_job_that_is_requeued_after_its_end_asks_anew_for_its_time(world, is_accepted):
+    """Such a job may never have been let in, or long ago (AP-158)."""
+    world.submit(queue="root.a", time_limit_s=60)
+    if is_accepted:
+        world.kept_jobs |= accept(world, "root.a").jobs
+    rejected = si.RejectedApplication(application_id="job-1", reason="too long")
+    world.jobs.on_message(si.ApplicationResponse(rejected=[rejected]))
+    assert world.take().ended == ["job-1"]
+    job = world.kept_jobs["job-1"]
+    assert job.is_let_in is is_accepted
+    world.jobs.requeue(job, [Task("job-1", 0, State.REJECTED)], [0], "requeued by me")
+    (told,) = [each for request in world.take().requests if isinstance(request, si.ApplicationRequest) for each in request.new]
+    assert (told.tags["runSeconds"], "runSecondsGranted" in told.tags) == ("60", False)
 
 
 def test_the_queue_is_that_in_which_the_daemon_has_placed_it(world):

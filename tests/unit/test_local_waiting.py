@@ -373,6 +373,15 @@ def test_an_ended_job_that_is_requeued_comes_back(world):
     assert again.run("job-1.1.r1").ended == ["job-1"]
 
 
+@pytest.mark.parametrize("state", [State.RUNNING, State.FAILED])
+def test_a_job_with_a_terminal_is_not_requeued(world, state):
+    """The terminal is gone, or is another window by now."""
+    job, _ = world.submit(terminal=b"/dev/pts/7")
+    with pytest.raises(NotDone, match="has a terminal"):
+        world.jobs.requeue(job, [Task("job-1", 0, state)], [0], "requeued by me")
+    assert not world.take().has_changes
+
+
 def test_the_news_of_a_failure_before_a_job_was_requeued_ends_nothing(world):
     """The daemon was told of it by this program, and tells it back late; what an operator does afterwards holds."""
     job, _ = world.submit(last=1)

@@ -242,7 +242,7 @@ class Book:
     def introduce(self, works: list[Work]) -> None:
         """Tell the daemon the applications of jobs, and how tasks of them have ended."""
         told = self.effects.requests
-        new = [requests.application(work.job, is_held=work.gathers, has_begun=_has_begun(work)) for work in works]
+        new = [requests.application(work.job, is_held=work.gathers) for work in works]
         told.append(si.ApplicationRequest(new=new, jobs=[requests.report(work.job, work.ended) for work in works]))
         records = [record for work in works for record in work.records]
         if records:
@@ -391,11 +391,6 @@ class Book:
             for other in work.tasks.values():  # a gang that has lost one of its tasks does not go on with the others
                 if other.state is State.RUNNING:
                     self.kill(other, State.CANCELLED, why)
-
-
-def _has_begun(work: Work) -> bool:
-    """True if a task of a job has begun: it keeps the time limit that it was let in with."""
-    return any(task.started_ns or task.attempt for task in work.tasks.values())
 
 
 def _next_attempt(job: Job, task: Task) -> Task | None:

@@ -131,15 +131,15 @@ def _applications(book: Book, message: si.ApplicationResponse) -> None:
 def _accepted(book: Book, placed: si.AcceptedApplication) -> None:
     """Placement rules may choose a queue only for a job that has named none: else it would run elsewhere without a word.
 
-    If the job has told no time limit, it has that of the queue from now on.
+    If the job has told no time limit, it has that of the queue from now on. That it was let in with one is kept.
     """
     job, leaf = placed.application_id, placed.queue_name
     work = book.works.get(job)
     if work is not None:
         work.has_hold = False
     if work is None or _is_in(leaf, work.job.queue):
-        if work is not None and placed.run_seconds and not work.job.time_limit_s:
-            book.replace(work, structs.replace(work.job, time_limit_s=placed.run_seconds))
+        if work is not None and not work.job.is_let_in and (limit_s := work.job.time_limit_s or placed.run_seconds):
+            book.replace(work, structs.replace(work.job, time_limit_s=limit_s, is_let_in=True))
         _placed(book, job, leaf)
         return
     expected = f"expected {work.job.queue}: there is no such queue, or it takes no job of the user {work.job.user}"

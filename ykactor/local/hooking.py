@@ -1,8 +1,8 @@
 """Runs the commands for the ends of jobs: as the user of the job, in its directory, at most once for each end.
 
-A hook is kept with the end of its job, in one commit, and forgotten when it has ended. It is started as an attempt of a task is,
-so it never begins twice: after a kill the next run of the program starts what had not begun, and waits for what runs. What runs
-when the machine goes down is not started again.
+A hook is kept with the end of its job, in one commit, and forgotten when it has ended; until then its job is neither run again
+nor forgotten. It is started as an attempt of a task is, so it never begins twice: after a kill the next run of the program starts
+what had not begun, and waits for what runs. What runs when the machine goes down is not started again.
 """
 
 from collections.abc import Callable

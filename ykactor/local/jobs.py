@@ -199,7 +199,8 @@ class Jobs:
         self._check_requeue(job, wanted)
         if work is None:
             echo = requests.concluded(job, tasks).remove[0].message
-            job = self._in_types(structs.replace(job, is_held=False, is_held_there=False, begin_ns=0, after=[]))
+            job = structs.replace(job, is_held=False, is_held_there=False, is_let_in=False, begin_ns=0, after=[])
+            job = self._in_types(job)
             work = self._book.add(job, now.values())
             work.echo = echo
             self._book.effects.jobs[job.id] = job
@@ -231,6 +232,8 @@ class Jobs:
     def _check_requeue(self, job: Job, wanted: Sequence[Task]) -> None:
         if job.is_gang:
             raise NotDone(f"{job.id} is a gang, of which no task runs without the others: submit it again")
+        if job.terminal:
+            raise NotDone(f"{job.id} has a terminal, which may be that of another window by now: submit it again")
         for task in wanted:
             if task.state is not State.RUNNING and not task.state.is_final:
                 raise NotDone(f"{job.id}.{task.index} is {task.state}, expected a task that runs or has ended")

@@ -189,6 +189,8 @@ class Manager:
         for job, tasks in self._store.unfinished():
             self.jobs.restore(job, tasks)
             self._quotas.add(job)
+        for number, _, _ in self._store.hooks():
+            self._quotas.add(self._store.hook(number))
         for job, task in self.jobs.with_processes():
             if task.boot != self._boot:
                 ended = self._processes.ended(task)
@@ -297,8 +299,7 @@ class Manager:
             self._nursery.start_soon(self._watch, task)
 
     def _on_hook_ended(self, job: str) -> None:
-        if not self.jobs.has(job):  # it may have been requeued
-            self._quotas.remove(job)
+        self._quotas.remove(job)
         self._waiting.unpark_all()
 
     # ---- the command line
@@ -362,6 +363,8 @@ class Manager:
         if not wanted:
             raise NotDone(f"{job.id} has no task that has failed")
         if not self.jobs.has(job.id):
+            if self._store.has_hook(job.id):
+                raise NotDone(f"the command for the end of {job.id} has not ended, which takes a minute at most: try again then")
             job = self._with_environ(principal, job, request.environ)
         self.jobs.requeue(job, tasks, [task.index for task in wanted], reason)
         return f"runs again: {len(wanted)} of {job.count} tasks"

@@ -93,6 +93,7 @@ class Job(Struct, frozen=True):
         time_limit_s: how long a task may run; 0 is as long as it likes.
         queue: that was asked for; empty leaves it to the placement rules.
         placed_in: the leaf in which the daemon has placed it, or to which it was moved, if it is another one.
+        is_let_in: whether the daemon has let it in with its time limit, since it was submitted or requeued after an end (AP-158).
         retries: how often a task is started again, each time ``retry_delay_s`` after its end.
         is_held: whether the daemon is asked for no further task.
         is_held_there: whether an operator holds its application at the daemon, or did when the daemon has forgotten it.
@@ -136,6 +137,7 @@ class Job(Struct, frozen=True):
     script: bytes = b""
     has_slurm_names: bool = False
     on_end: bytes = b""
+    is_let_in: bool = False
 
     @property
     def leaf(self) -> str:

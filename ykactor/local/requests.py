@@ -28,10 +28,10 @@ def opened(node_id: str) -> si.NodeRequest:
     return si.NodeRequest(nodes=[si.NodeInfo(node_id=node_id, action="DRAIN_TO_SCHEDULABLE")])
 
 
-def application(job: Job, *, is_held: bool, has_begun: bool) -> si.AddApplicationRequest:
+def application(job: Job, *, is_held: bool) -> si.AddApplicationRequest:
     """The application of a job; ``is_held`` says whether it is a gang that has not started, whose room placeholders hold.
 
-    One that has begun keeps its time limit, whatever its queue allows by now.
+    One that was let in with its time limit keeps it, whatever its queue allows by now.
 
     Without placement rules for named queues its tag ``namespace`` decides, as in the built-in configuration.
     """
@@ -39,16 +39,16 @@ def application(job: Job, *, is_held: bool, has_begun: bool) -> si.AddApplicatio
         application_id=job.id,
         queue_name=job.queue,
         ugi=si.UserGroupInformation(user=job.user, groups=job.login.groups if job.login else []),
-        tags={"namespace": job.queue.removeprefix(_ROOT) or "default", **_run_time(job, has_begun)},
+        tags={"namespace": job.queue.removeprefix(_ROOT) or "default", **_run_time(job)},
         placeholder_ask={name: amount * job.count for name, amount in job.resource.items()} if is_held else None,
         gang_scheduling_style="Hard" if is_held else "",
     )
 
 
-def _run_time(job: Job, has_begun: bool) -> dict[str, str]:
+def _run_time(job: Job) -> dict[str, str]:
     """The tags that tell how long its tasks run at most (AP-157), and that they may (AP-158)."""
     told = {RUN_SECONDS_TAG: f"{job.time_limit_s:.12g}"} if job.time_limit_s else {}
-    return told | {RUN_SECONDS_GRANTED_TAG: "true"} if told and has_begun else told
+    return told | {RUN_SECONDS_GRANTED_TAG: "true"} if told and job.is_let_in else told
 
 
 def withdrawn(job: Job) -> si.ApplicationRequest:

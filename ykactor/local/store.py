@@ -38,7 +38,8 @@ UPDATE task SET state = json_extract(CAST(data AS TEXT), '$.state');
 _INDEX_STATES = "CREATE INDEX IF NOT EXISTS task_state ON task(job, state)"
 #: The user of a job on a shared machine.
 UID = "json_extract(CAST(data AS TEXT), '$.login.uid')"
-_ENDED = "ended_ns IS NOT NULL AND id IN (SELECT value FROM json_each(?))"
+#: A hook that has not ended uses the files of its job.
+_ENDED = "ended_ns IS NOT NULL AND id IN (SELECT value FROM json_each(?)) AND id NOT IN (SELECT job FROM hook)"
 _encode = msgspec.json.Encoder().encode
 decode_job = msgspec.json.Decoder(Job).decode
 decode_task = msgspec.json.Decoder(Task).decode
@@ -166,7 +167,7 @@ class Store:
                 [(task.job, task.index, task.attempt - KEPT_ATTEMPTS) for task in attempts if task.attempt >= KEPT_ATTEMPTS],
             )
             over = list(filter(None, map(self.find, ended)))
-            hooks = [hook_of(job, self.tasks(job.id)) for job in over if job.on_end]
+            hooks = list(filter(None, (hook_of(job, self.tasks(job.id)) for job in over if job.on_end)))
             self._connection.executemany(
                 "INSERT INTO hook(job, uid, data) VALUES(?, ?, ?)",
                 [(hook.id, hook.login.uid if hook.login else None, _encode(hook)) for hook in hooks],
@@ -180,6 +181,10 @@ class Store:
         """The hooks that have not ended, those behind a number."""
         rows = self._connection.execute("SELECT number, job, uid FROM hook WHERE number > ? ORDER BY number", (after,))
         return [KeptHook(*row) for row in rows]
+
+    def has_hook(self, job: str) -> bool:
+        """True if the hook of a job has not ended."""
+        return self._connection.execute("SELECT 1 FROM hook WHERE job = ?", (job,)).fetchone() is not None
 
     def hook(self, number: int) -> Job:
         """A hook that has not ended."""
@@ -213,7 +218,10 @@ class Store:
         return None if row is None else whole(*row)
 
     def forget(self, jobs: Sequence[str]) -> None:
-        """Jobs are there no more, unless they have not ended: one of them may go on again. Their tasks are left to ``clear``."""
+        """Jobs are there no more, unless they, or their hooks, have not ended: one of them may go on again.
+
+        Their tasks are left to ``clear``.
+        """
         named = (_encode(jobs),)
         with self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
