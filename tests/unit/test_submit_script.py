@@ -41,6 +41,14 @@ def test_lines_behind_the_first_command_are_no_options(submitted, tmp_path):
     assert done.stderr == f"{tmp_path}/sim.sh:3: a line #YKACTOR behind the first command is not read\n"
 
 
+def test_lines_of_slurm_are_not_left_out_in_silence(submitted, tmp_path):
+    """A script that has no other lines is refused; a converted one may have some as comments."""
+    done = run(tmp_path, b"#!/bin/sh\n#SBATCH --mem 4G\ntrue\n")
+    assert (done.exit_code, submitted) == (1, [])
+    assert "ykactor convert sbatch" in done.stderr
+    assert run(tmp_path, b"#!/bin/sh\n#SBATCH --mail-type=END\n#YKACTOR --memory 4Gi\ntrue\n").exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("line", "error"),
     [

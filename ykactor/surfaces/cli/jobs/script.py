@@ -18,6 +18,7 @@ from ykactor.surfaces.cli.jobs.wanted import Wanted, job_options
 from ykactor.surfaces.cli.terminal import say
 
 MARK = "#YKACTOR"
+_OF_SLURM = b"#SBATCH"
 #: Instead of a file: standard input.
 _STANDARD_INPUT = "-"
 _FILE = click.Path(exists=True, dir_okay=False)
@@ -86,6 +87,11 @@ def _options(ctx: click.Context, name: str, script: bytes) -> list[str]:
     Raises:  ClickException: a line has something else.
     """
     options: list[str] = []
+    lines = script.split(b"\n")
+    if any(line.startswith(_OF_SLURM) for line in lines) and not any(line.startswith(MARK.encode()) for line in lines):
+        raise click.ClickException(
+            f"{name}: found lines {_OF_SLURM.decode()}, expected lines {MARK}: ykactor convert sbatch {name} writes them"
+        )
     is_head = True
     for number, line in enumerate(os.fsdecode(script).split("\n"), 1):
         is_head = is_head and (not line.strip() or line.lstrip().startswith("#"))
