@@ -1,7 +1,14 @@
 """Jobs in the REST API: what the resource manager says of them, and what the daemon knows itself (AP-160)."""
 
+import pytest
 from restdaemon import Rest, application, asks, node, rest_daemon
 
+from ykactor.actors.commands import read_partition
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.parts import PART_MAX, Steps, paced
+from ykactor.surfaces.http.readings import jobs
+from ykactor.surfaces.http.readings.look import Look
 from ykactor.wire.si import messages as si
 
 CONFIG = """
@@ -86,3 +93,59 @@ async def test_a_job_of_several_partitions_has_to_be_named_with_one() -> None:
         assert [each["partition"] for each in jobs] == ["default", "other"]
         assert await found(rest, "/v1/jobs?partition=OTHER") == (200, [job for job in jobs if job["partition"] == "other"])
         assert (await found(rest, "/v1/jobs?partition=no"))[0] == 404
+
+
+async def test_the_newest_jobs_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest ones of each partition, and a header that says how many older ones there are; another one has no header."""
+    monkeypatch.setattr(jobs, "JOBS_MAX", 2)
+    async with rest_daemon(CONFIG) as rest:
+        for number in range(4):
+            await rest.submit(application(f"job-{number}", "root.a"), told(f"job-{number}", tasks=1))
+        answer = await rest.ask("/v1/jobs")
+        assert [each["jobID"] for each in answer.content] == ["job-2", "job-3"]
+        assert answer.headers["ykactor-left-out"] == "2 older ones are not in this list"
+        assert (await rest.ask("/v1/jobs?partition=default")).body == answer.body
+        answer = await rest.ask("/v1/jobs?partition=other")
+        assert (answer.content, "ykactor-left-out" in answer.headers) == ([], False)
+
+
+async def test_what_is_no_job_is_passed_over_in_steps() -> None:
+    """The partition works in between, also if nothing is found."""
+    async with rest_daemon(CONFIG) as rest:
+        await rest.submit(*(application(f"app-{number}", "root.a") for number in range(3 * PART_MAX)))
+        pauses = list[int]()
+
+        def counted(core: PartitionCore, state: SchedulerState, now_ns: int) -> Steps[None]:
+            pauses.append(sum(1 for _ in paced(jobs.newest(Look(core, state, now_ns, None)))))
+            yield PART_MAX
+
+        await read_partition(rest.daemon.partitions["default"], counted)
+        assert pauses == [3]
+
+
+async def test_placeholders_are_no_tasks_of_a_job() -> None:
+    """A gang of which only placeholders run or wait is pending, and nothing of it runs or waits."""
+    async with rest_daemon(CONFIG) as rest:
+        held = [
+            si.Allocation(
+                application_id="gang",
+                allocation_key=f"p{number}",
+                resource_per_alloc={"vcore": 1000},
+                placeholder=True,
+                task_group_name="g",
+            )
+            for number in range(3)
+        ]
+        new = si.AddApplicationRequest(
+            application_id="gang",
+            queue_name="root.a",
+            ugi=si.UserGroupInformation(user="alice"),
+            placeholder_ask={"vcore": 2000},
+        )
+        await rest.submit(
+            node("n1"), si.ApplicationRequest(new=[new]), told("gang", tasks=3), si.AllocationRequest(allocations=held)
+        )
+        _, job = await found(rest, "/v1/jobs/gang")
+        assert (job["state"], job["running"], job["pending"], "attempts" in job) == ("Pending", 0, 0, False)
+        shown = await rest.read("partition/default/application/gang")
+        assert (len(shown["allocations"]), len(shown["requests"])) == (2, 1)

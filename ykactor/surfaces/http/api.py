@@ -219,7 +219,7 @@ class Api:
     async def jobs(self, request: Request) -> Response:
         """``/v1/jobs``."""
         wanted = request.query_params.get("partition", "")
-        return await self._published.answer_of_each(request, ("jobs",), jobs.all_jobs, wanted)
+        return await self._published.joined_lists(request, ("jobs",), jobs.newest, wanted)
 
     async def job(self, request: Request) -> Response:
         """``/v1/jobs/{job}``."""

@@ -26,15 +26,15 @@ from ykactor.surfaces.admission.pacing import FairQueue, TokenBucket
 from ykactor.surfaces.http.app import caller_of, view_for
 from ykactor.surfaces.http.load import CpuMeter, LoopLoad
 from ykactor.surfaces.http.readings.look import Look
-from ykactor.surfaces.http.replies import Page, reply
+from ykactor.surfaces.http.replies import LEFT_OUT, Page, reply
 from ykactor.surfaces.http.turns import asked_of, note_read
 from ykactor.surfaces.net.requests import RETRY, RefusedError
-from ykactor.wire.rest.codec import Item, encode, list_parts, object_parts
+from ykactor.wire.rest.codec import Item, Shortened, encode, joined_lists, list_parts, object_parts
 
 #: A partition that waits for the disk answers nothing.
 ANSWER_S = 30
 NO_PARTITION, NO_QUEUE = "Partition not found", "Queue not found"
-#: What a reading returns: one payload, the encoded items of a list, or None if there is no such object.
+#: What a reading returns: one payload, the encoded items of a list (all, or ``Shortened``), or None if there is no such object.
 Reading = Callable[[Look], Any]
 
 
@@ -124,13 +124,20 @@ class Published:
             raise RefusedError(404, missing)
         return await reply(request, page, headers=age_of([] if is_small else [page]))
 
-    async def answer_of_each(self, request: Request, key: Key, read: Reading, wanted: str = "") -> Response:
-        """A list with what is read of each partition, or of the wanted one; of lists a list with the items of all."""
-        pages = [await self.page(request, name, key, read) for name in self.named_partitions(request, wanted)]
-        bodies = (b"".join(page.parts).rstrip(b"\n") for page in pages)
-        items = (body[1:-1] if body.startswith(b"[") else body for body in bodies)
-        whole = Page(200, [*list_parts(filter(None, items))])
+    async def answer_of_each(self, request: Request, key: Key, read: Reading) -> Response:
+        """A list with what is read of each partition."""
+        pages = await self._pages_of(request, key, read, "")
+        whole = Page(200, [*list_parts(b"".join(page.parts).rstrip(b"\n") for page in pages)])
         return await reply(request, whole, headers=age_of(pages))
+
+    async def joined_lists(self, request: Request, key: Key, read: Reading, wanted: str) -> Response:
+        """A list with the items of the lists that are read of each partition, or of the wanted one (``named_partitions``)."""
+        pages = await self._pages_of(request, key, read, wanted)
+        whole = pages[0] if len(pages) == 1 else Page(200, [*joined_lists(page.parts for page in pages)])
+        return await reply(request, whole, headers={**age_of(pages), **left_out_of(pages)})
+
+    async def _pages_of(self, request: Request, key: Key, read: Reading, wanted: str) -> list[Page]:
+        return [await self.page(request, name, key, read) for name in self.named_partitions(request, wanted)]
 
     async def page(self, request: Request, partition: PartitionName, key: Key, read: Reading, *, is_small: bool = False) -> Page:
         """The page of a partition as who asks sees it; an older one while readers may not take more of its time."""
@@ -192,7 +199,8 @@ class Published:
         found, turn = await self._answered(partition, read, view, meter)
         if found is None:
             return Page(404, [], meter.seconds, turn)
-        return Page(200, await _encoded(found), meter.seconds, turn)
+        items, left_out = found if isinstance(found, Shortened) else (found, 0)
+        return Page(200, await _encoded(items), meter.seconds, turn, left_out=left_out)
 
     async def ask(self, partition: PartitionName, read: Reading, view: View | None = None) -> Any:
         """The result of a reading, which the partition runs between two turns."""
@@ -216,6 +224,12 @@ class Published:
 def age_of(pages: Sequence[Page]) -> dict[str, str]:
     """The header with the age of the oldest page in whole seconds; none without pages."""
     return {"Age": str(int(max(page.age_s for page in pages)))} if pages else {}
+
+
+def left_out_of(pages: Sequence[Page]) -> dict[str, str]:
+    """The header that says how many older items the lists do not have; none if they have all."""
+    count = sum(page.left_out for page in pages)
+    return {LEFT_OUT: f"{count} older ones are not in this list"} if count else {}
 
 
 def _unavailable(why: str) -> RefusedError:

@@ -26,6 +26,8 @@ PLAIN = (("Vary", "Accept-Encoding"),)
 ZIPPED = (*PLAIN, ("Content-Encoding", "gzip"))
 #: The headers of requests and answers that name turns and their term (``turns``).
 TURN, TERM = "Ykactor-Turn", "Ykactor-Term"
+#: The header of a list that has not all items: a sentence.
+LEFT_OUT = "Ykactor-Left-Out"
 _ALLOWED_HEADERS = f"X-Requested-With,Content-Type,Accept,Origin,Authorization,{TURN},{TERM}"
 #: Sends a part of a body.
 Write = Callable[[bytes | memoryview], Awaitable[None]]
@@ -53,6 +55,7 @@ class Page(Struct, eq=False):
         turn: the number of the last turn of its partition before.
         made_s: when it was made, of trio's clock.
         fresh_s: how long it is shown from then on.
+        left_out: how many older items a list does not have.
     """
 
     status: int
@@ -61,6 +64,7 @@ class Page(Struct, eq=False):
     turn: int = 0
     made_s: float = 0.0
     fresh_s: float = FRESH_S
+    left_out: int = 0
     charge: Callable[[float], None] | None = None
     _zipped: list[bytes] | None = None
     _zipping: trio.Lock = field(default_factory=trio.Lock)
@@ -245,7 +249,7 @@ def cors(methods: str) -> dict[str, str]:
         "Access-Control-Allow-Origin": "*",
         "Access-Control-Allow-Methods": methods,
         "Access-Control-Allow-Headers": _ALLOWED_HEADERS,
-        "Access-Control-Expose-Headers": f"{TURN},{TERM}",
+        "Access-Control-Expose-Headers": f"{TURN},{TERM},{LEFT_OUT}",
     }
 
 

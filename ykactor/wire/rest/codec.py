@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -26,6 +26,13 @@ class Pieces(Struct, frozen=True, gc=False):
 
 #: An object that is encoded.
 Item = bytes | Pieces
+
+
+class Shortened(NamedTuple):
+    """The items of a list that does not have all: how many older ones are left out."""
+
+    items: list[Item]
+    left_out: int
 
 
 def encode(payload: Any) -> bytes:
@@ -70,6 +77,16 @@ def object_parts(item: Item) -> Iterator[bytes]:
 def list_parts(items: Iterable[Item]) -> Iterator[bytes]:
     """One answer from the items of a list, likewise."""
     return _joined(_listed(items))
+
+
+def joined_lists(lists: Iterable[Sequence[bytes]]) -> Iterator[bytes]:
+    """One answer with the items of all answers that ``list_parts`` has made, likewise."""
+    return _joined(_listed(items for items in map(_unlisted, lists) if items))
+
+
+def _unlisted(parts: Sequence[bytes]) -> bytes:
+    """The items of a list with their separators."""
+    return b"".join(parts)[1:-2]
 
 
 def _listed(items: Iterable[Item]) -> Iterator[bytes]:

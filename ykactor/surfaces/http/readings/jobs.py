@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import heappush, heappushpop
 
 from msgspec import UNSET
 
@@ -11,24 +12,29 @@ from ykactor.core.inspection.task_status import ALLOCATION_TIMES, allocation_sta
 from ykactor.core.objects.application import Application
 from ykactor.core.partition.timers import EndedApplication
 from ykactor.core.values.ids import ApplicationID
-from ykactor.core.values.parts import Steps, sorted_in_parts
+from ykactor.core.values.parts import Steps
 from ykactor.surfaces.http.readings.applications import ended_tasks
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.wire.rest import applications as rest
 from ykactor.wire.rest import jobs
-from ykactor.wire.rest.codec import Item, encode_each, encode_part, encode_with
+from ykactor.wire.rest.codec import Item, Shortened, encode_each, encode_part, encode_with
 
 #: A job, and each of its attempts, takes as long as so many other items.
 _ENTRY_ITEMS = 10
+#: The jobs of a list: each takes some 300 bytes.
+JOBS_MAX = 1_000
+
+_Entry = Application | EndedApplication
 
 
-def all_jobs(look: Look) -> Steps[list[bytes]]:
-    """The jobs, by their submission; encoded."""
-    found = []
-    for *_, entry in (yield from sorted_in_parts(_entries(look))):
+def newest(look: Look) -> Steps[Shortened]:
+    """The newest ``JOBS_MAX`` jobs, by their submission; encoded."""
+    entries, older = yield from _newest(look)
+    found = list[Item]()
+    for *_, entry in entries:
         found.append(encode_part(_job(look, entry)))
         yield _ENTRY_ITEMS
-    return found
+    return Shortened(found, older)
 
 
 def one(look: Look, job_id: ApplicationID) -> Steps[Item | None]:
@@ -43,45 +49,57 @@ def one(look: Look, job_id: ApplicationID) -> Steps[Item | None]:
     return None
 
 
-def _entries(look: Look) -> Iterator[tuple[int, int, Application | EndedApplication]]:
-    """The jobs that are shown, each after its order: the submission, and a number."""
-    for number, ended in enumerate(look.core.timers.ended.values()):
-        if ended.past.job is not None and look.shows(ended.queue):
-            yield ended.submission_ns, number, ended
+def _newest(look: Look) -> Steps[tuple[list[tuple[int, int, _Entry]], int]]:
+    """The newest jobs that are shown, each after its order: the submission, and a number; and how many older ones there are."""
+    found, older = list[tuple[int, int, _Entry]](), 0
+    for number, entry in enumerate(_entries(look)):
+        if entry.past.job is not None and look.shows(entry.queue):
+            job = entry.submission_ns, number, entry
+            if len(found) < JOBS_MAX:
+                heappush(found, job)
+            else:
+                heappushpop(found, job)
+                older += 1
+        yield 1
+    return sorted(found), older
+
+
+def _entries(look: Look) -> Iterator[_Entry]:
+    """All applications, those that have ended first."""
+    yield from look.core.timers.ended.values()
     registry = look.core.registry
-    number = len(look.core.timers.ended)
     for path in dict.fromkeys(registry.applications.values()):
-        for application in registry.leaf(path).applications.values() if look.shows(path) else ():
-            number += 1
-            if application.past.job is not None:
-                yield application.submission_ns, number, application
+        yield from registry.leaf(path).applications.values()
 
 
-def _job(look: Look, entry: Application | EndedApplication) -> jobs.Job:
+def _job(look: Look, entry: _Entry) -> jobs.Job:
     status, running, pending = _status(look, entry)
     told = job_status(entry.past)
     assert told is not UNSET, "it is a job"
     return jobs.job(look.core.name, entry.application_id, (status, told), running, pending)
 
 
-def _status(look: Look, entry: Application | EndedApplication) -> tuple[ApplicationStatus, int, int]:
-    """The status of an application, and how many tasks of it run and wait."""
+def _status(look: Look, entry: _Entry) -> tuple[ApplicationStatus, int, int]:
+    """The status of an application, and how many tasks of it run and wait, without placeholders: they are no tasks of a job."""
     if isinstance(entry, EndedApplication):
         return look.end(end_of(entry)), 0, 0
     waiting = look.state.applications[entry.application_id]
-    return look.times(status_of(waiting), TIMES), len(entry.tasks.allocations), len(waiting.asks)
+    placeholders = sum(ask.placeholder for ask, _ in waiting.asks.values()) if entry.gang.groups else 0
+    return look.times(status_of(waiting), TIMES), entry.tasks.real_count, len(waiting.asks) - placeholders
 
 
-def _with_attempts(look: Look, entry: Application | EndedApplication) -> Steps[Item]:
+def _with_attempts(look: Look, entry: _Entry) -> Steps[Item]:
     shown = _job(look, entry)
     attempts = yield from encode_each(_attempts(look, entry, shown.user), _ENTRY_ITEMS)
     return (yield from encode_with(shown, {"attempts": attempts}))
 
 
-def _attempts(look: Look, entry: Application | EndedApplication, user: str) -> Iterator[rest.TaskRecord]:
+def _attempts(look: Look, entry: _Entry, user: str) -> Iterator[rest.TaskRecord]:
     """The attempts of a job: those that have ended, the oldest first, and those that run."""
     yield from ended_tasks(look, user, entry.past)
     if isinstance(entry, Application):
-        for key in entry.tasks.allocations:
+        for key, (ask, _) in entry.tasks.allocations.items():
+            if ask.placeholder:
+                continue
             found = look.times(allocation_status(look.state, entry, key), ALLOCATION_TIMES)
             yield jobs.attempt(user, entry.queue, key, found.node_id, found.start_time)
