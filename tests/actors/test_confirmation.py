@@ -17,6 +17,7 @@ from memorystore import MemoryStore
 from partitiontexts import several
 from world import queue
 
+from ykactor.access.model import Role
 from ykactor.actors import clock as clocks
 from ykactor.actors.clock import Boot, Clock
 from ykactor.actors.commands import Awaited, Intake
@@ -29,14 +30,17 @@ from ykactor.core.values.parts import finished
 from ykactor.core.values.times import S_NS
 from ykactor.journal.transaction import Batch
 from ykactor.surfaces.admission.audit import Audit
+from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.surfaces.daemon.windows import Window, is_due, seconds_left
 from ykactor.surfaces.files.recovery import Recovered
 from ykactor.surfaces.files.state_dir import StateDir, StateSettings, open_state_dir
 from ykactor.surfaces.net.systemd import Notifier
+from ykactor.surfaces.sessions.config_updates import ConfigUpdates
 from ykactor.wire import queuefile
 from ykactor.wire.history import encode_facts
 from ykactor.wire.si import messages as si
+from ykactor.wire.si.codec import JSON
 from ykactor.wire.si.protocol_error import ProtocolError
 from ykactor.wire.si.requests import submitting
 
@@ -213,6 +217,50 @@ async def test_an_operator_may_be_first(
         assert (in_force(daemon), told) == ("other" if applies_again else "old", [])
         status = daemon.confirmation.status()
         assert (status is not None, status.problem if status is not None else "") == (applies_again, "")
+
+
+# ---- a resource manager
+
+
+@asynccontextmanager
+async def sending(daemon: Daemon) -> AsyncIterator[Callable[[si.UpdateConfigurationRequest], None]]:
+    """Carries out the configurations of a resource manager, which are sent by the function."""
+    outbox, configs = daemon.outboxes.renew("rm-1", JSON), ConfigUpdates(daemon, daemon.audit)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(configs.run)
+        yield lambda request: configs.put(request, outbox, Caller(Role.RM, "127.0.0.1:1"))
+        nursery.cancel_scope.cancel()
+
+
+def answers(daemon: Daemon) -> list[str]:
+    """The types of the messages that the resource manager was sent."""
+    assert daemon.outboxes.current is not None
+    return [type(JSON.decode_response(data)).__name__ for data in daemon.outboxes.current.after(0, 100)]
+
+
+async def test_a_configuration_that_waits_also_waits_for_the_next_window(autojump_clock: trio.testing.MockClock) -> None:
+    """A request is not refused because an operator has applied the next one with a window before it was read."""
+    async with new_daemon(MemoryStore()) as daemon, sending(daemon) as send:
+        await apply(daemon, NEW, WINDOW_S)
+        send(si.UpdateConfigurationRequest(id="1", config=OTHER))
+        await trio.sleep(1)
+        await daemon.confirmation.confirm("")
+        await apply(daemon, OLD, WINDOW_S)
+        await trio.sleep(1)
+        assert (in_force(daemon), answers(daemon)) == ("old", [])
+        await daemon.confirmation.confirm("")
+        await trio.sleep(1)
+        assert (in_force(daemon), answers(daemon)) == ("other", ["Ack"])
+
+
+async def test_one_that_does_not_wait_is_refused_at_once(autojump_clock: trio.testing.MockClock) -> None:
+    """Also behind others that wait for the end of the window."""
+    async with new_daemon(MemoryStore()) as daemon, sending(daemon) as send:
+        await apply(daemon, NEW, WINDOW_S)
+        send(si.UpdateConfigurationRequest(id="1", config=OTHER))
+        with pytest.raises(ProtocolError, match="of ops awaits confirmation") as refusal:
+            send(si.UpdateConfigurationRequest(id="2", config=OLD, waits_for_confirmation=False))
+        assert refusal.value.code == "AWAITS_CONFIRMATION"
 
 
 # ---- after a sudden end

@@ -137,6 +137,9 @@ class NoConfirmation:
     async def settled(self) -> None:
         await trio.lowlevel.checkpoint()
 
+    def check_settled(self) -> None:
+        pass
+
     async def confirm(self, if_checksum: str) -> str:
         raise ProtocolError("REFUSED", "nothing awaits confirmation")
 

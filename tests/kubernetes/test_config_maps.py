@@ -166,9 +166,9 @@ def test_a_refused_queue_file_is_told_of_on_its_config_map_and_the_one_before_ho
     assert dialogue.see(config_map(DEFAULTS, PLAIN)) == ["configuration plain"]
 
 
-def too_early(dialogue: Dialogue) -> list[str]:
+def too_early(dialogue: Dialogue, *, is_late: bool = False) -> list[str]:
     answer = si.ErrorResponse(id="", code="AWAITS_CONFIRMATION", message="until noon", path="config")
-    return dialogue.hear(Refusal(si.UpdateConfigurationRequest(config="x"), answer))
+    return dialogue.hear(Refusal(si.UpdateConfigurationRequest(config="x", waits_for_confirmation=is_late), answer))
 
 
 @pytest.mark.parametrize("comes_with_the_registration", [True, False])
@@ -199,3 +199,15 @@ def test_a_registration_and_a_change_that_came_too_early() -> None:
     assert too_early(dialogue) == []
     assert in_force(dialogue) == []
     assert dialogue.state.book.configuration.in_flight == 0
+
+
+def test_a_late_queue_file_that_is_refused_is_sent_again() -> None:
+    """Otherwise no later change of the ConfigMap would be told."""
+    dialogue = Dialogue(node("n1"), config_map(CONFIGS, PLAIN))
+    dialogue.state.book.configuration.begin_registration()
+    dialogue.register()
+    dialogue.see(config_map(CONFIGS, OTHER))
+    for is_late in (False, True, True):
+        assert too_early(dialogue, is_late=is_late) == ["configuration other", "event about yunikorn-configs ConfigurationWaits"]
+    assert in_force(dialogue) == []
+    assert dialogue.see(config_map(CONFIGS, PLAIN)) == ["configuration plain"]

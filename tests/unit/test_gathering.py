@@ -16,6 +16,7 @@ from wsproto.events import TextMessage
 
 from ykactor.access.limits import Limits as AccessLimits
 from ykactor.surfaces.admission.session_limits import InputMemory
+from ykactor.surfaces.net.transports import FrameStream, Transport
 from ykactor.surfaces.sessions.connection import ANSWERED_S, GATHER_S, WebSocket
 
 MS = 0.001
@@ -31,6 +32,13 @@ class Unlimited:
         return ""
 
 
+def websocket(stream: Any, nursery: trio.Nursery) -> WebSocket:
+    """The daemon's end of a connection."""
+    limits: Any = Unlimited()
+    memory = InputMemory(AccessLimits)
+    return WebSocket(stream, Connection(ConnectionType.SERVER), nursery, limits=limits, memory=memory, close_s=1.0)
+
+
 @asynccontextmanager
 async def connected(
     is_answering: Callable[[], bool], *, goes_on: bool = True
@@ -43,10 +51,8 @@ async def connected(
         await far.send_all(client.send(TextMessage(data=str(trio.current_time()).ljust(size))))
 
     async with trio.open_nursery() as nursery:
-        limits: Any = Unlimited()
-        memory = InputMemory(AccessLimits)
         stream: Any = SimpleNamespace(receive_next=near.receive_some, receive_now=lambda _: None, has_unread=lambda: False)
-        socket = WebSocket(stream, Connection(ConnectionType.SERVER), nursery, limits=limits, memory=memory, close_s=1.0)
+        socket = websocket(stream, nursery)
         socket.is_answering, socket.goes_on_gathering = is_answering, goes_on
         nursery.start_soon(socket.run)
         yield socket, send
@@ -133,3 +139,20 @@ async def test_who_waits_for_answers_is_read_soon(autojump_clock: trio.testing.M
             lacking = False
             socket.answered()
     assert max(found) <= ANSWERED_S + 1e-9 < GATHER_S - 2 * MS
+
+
+async def test_a_connection_that_is_closed_in_a_pause_ends(autojump_clock: trio.testing.MockClock) -> None:
+    """The end is the same as that of one that is closed while it is read: no error."""
+    here, there = trio.socket.socketpair()
+    stream, client = FrameStream(Transport(trio.SocketStream(here))), Connection(ConnectionType.CLIENT)
+    async with trio.SocketStream(there) as peer, trio.open_nursery() as nursery:
+        socket = websocket(stream, nursery)
+        socket.is_answering = lambda: True
+        nursery.start_soon(socket.run)
+        await peer.send_all(client.send(TextMessage(data="one")))
+        await socket.get_messages(64)
+        await trio.aclose_forcefully(stream)
+        socket.answered()
+        await trio.sleep(GATHER_S)
+        await trio.testing.wait_all_tasks_blocked()
+    assert socket.has_ended

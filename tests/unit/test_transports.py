@@ -106,3 +106,12 @@ async def test_nothing_is_sent_at_once_to_a_peer_that_has_gone(pair: Pair) -> No
     await peer.aclose()
     assert FrameStream(transport).send_now(b"more") == 0
     assert transport.receive_now(100) == b""
+
+
+async def test_nothing_comes_from_a_socket_that_is_closed(pair: Pair) -> None:
+    """Also if it was closed by this side between two looks at it."""
+    transport, _ = pair
+    await trio.aclose_forcefully(transport)
+    assert (transport.has_unread(), transport.receive_now(100)) == (False, None)
+    with pytest.raises(trio.ClosedResourceError):
+        await transport.receive_next(100)

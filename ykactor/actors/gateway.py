@@ -52,6 +52,9 @@ class Confirming(Protocol):
     async def settled(self) -> None:
         """Wait until no configuration awaits confirmation."""
 
+    def check_settled(self) -> None:
+        """Refuse what cannot wait while a configuration awaits confirmation."""
+
     async def confirm(self, if_checksum: str) -> str:
         """Keep the configuration; returns its checksum. Refused when its window is over."""
 

@@ -201,9 +201,9 @@ class KeptSession(ReconnectingSession[si.Response | Refusal], Sender[None]):
 
 
 def _refusal_of(config: str, refused: RequestRefused) -> Refusal:
-    """The refusal of the configuration of a registration, as if it had been sent by itself."""
+    """The refusal of the configuration of a registration, as if it had been sent by itself, not to wait for a confirmation."""
     answer = si.ErrorResponse(id="", code=refused.code, message=refused.message, path=refused.path)
-    return Refusal(si.UpdateConfigurationRequest(config=config), answer)
+    return Refusal(si.UpdateConfigurationRequest(config=config, waits_for_confirmation=False), answer)
 
 
 def _no_config() -> str:

@@ -73,12 +73,18 @@ class Configuration:
         self._sent = self.text()
         return self._sent
 
-    def begin_again(self) -> str:
-        """The newest queue file, of which one was refused as too early; "" if there is none any more, or the daemon keeps one.
+    def begin_again(self, *, is_late: bool) -> str:
+        """The newest queue file, after a refusal because another configuration awaits confirmation; "" if nothing has to be sent.
 
         It may take a day until it is answered, so applications do not wait for it.
+
+        Args:
+            is_late: True if the one that is refused was sent to wait for the confirmation, so the daemon keeps none any more.
         """
-        self.in_flight = max(0, self.in_flight - 1)
+        if is_late:
+            self._is_late = False
+        else:
+            self.in_flight = max(0, self.in_flight - 1)
         if self._is_late:
             return ""
         self._sent = self.text()

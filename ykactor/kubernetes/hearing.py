@@ -41,8 +41,8 @@ def hear(book: Book, message: si.Response | Refusal) -> None:
                 _waits(book, entry)
         case si.Ack(id=""):
             _configured(book, "")
-        case Refusal(request=si.UpdateConfigurationRequest(), answer=si.ErrorResponse(code="AWAITS_CONFIRMATION", message=why)):
-            _configures_later(book, why)
+        case Refusal(request=si.UpdateConfigurationRequest() as request, answer=answer) if answer.code == "AWAITS_CONFIRMATION":
+            _configures_later(book, request, answer.message)
         case Refusal(request=si.UpdateConfigurationRequest(), answer=answer):
             _configured(book, answer.message)
         case si.Ack(id=request_id) | Refusal(answer=si.ErrorResponse(id=request_id)):
@@ -247,9 +247,9 @@ def _touch_waiting(book: Book) -> None:
     book.touch(waiting)
 
 
-def _configures_later(book: Book, why: str) -> None:
+def _configures_later(book: Book, request: si.UpdateConfigurationRequest, why: str) -> None:
     """Send the queue file again: the daemon then keeps it until another one is confirmed, for a day at most."""
-    if text := book.configuration.begin_again():
+    if text := book.configuration.begin_again(is_late=request.waits_for_confirmation):
         book.effects.append(Tell(si.UpdateConfigurationRequest(config=text)))
         _tell_of_configuration(book, "ConfigurationWaits", why)
     _touch_waiting(book)

@@ -62,6 +62,10 @@ class Confirmation:
         """Wait until no configuration awaits confirmation."""
         await self._reloading.settled()
 
+    def check_settled(self) -> None:
+        """Raises ProtocolError while a configuration awaits confirmation."""
+        self._reloading.check_settled()
+
     def status(self) -> UnconfirmedStatus | None:
         """The configuration that awaits confirmation; None if none does."""
         row = self._reloading.unconfirmed

@@ -134,7 +134,7 @@ class Reloading:
         try:
             async with self._turn:
                 async with self._switching:
-                    self._check_unconfirmed()
+                    self.check_settled()
                     self.check_checksum(if_checksum)
                 yield ReadConfig(await self._load(text, source.name), source, self._switch)
         except ProtocolError as error:
@@ -190,12 +190,6 @@ class Reloading:
         log_event(log, logging.ERROR, event, source=source, code=error.code, reason=error.message)
         if is_refused:
             await self._refused(error.message)
-
-    def _check_unconfirmed(self) -> None:
-        row = self.unconfirmed
-        if row is not None:
-            until = f"awaits confirmation until {utc_text(row.until_ns)}: confirm it or roll it back first"
-            raise ProtocolError("AWAITS_CONFIRMATION", f"the configuration {row.checksum[:8]} of {row.who} {until}", "config")
 
     def check_checksum(self, if_checksum: str) -> None:
         """Refuse what is meant for another configuration than the one in force.
@@ -272,6 +266,13 @@ class Reloading:
         """Wait until no configuration awaits confirmation."""
         while self.unconfirmed is not None:
             await self.changed.park()
+
+    def check_settled(self) -> None:
+        """Raises ProtocolError while a configuration awaits confirmation."""
+        row = self.unconfirmed
+        if row is not None:
+            until = f"awaits confirmation until {utc_text(row.until_ns)}: confirm it or roll it back first"
+            raise ProtocolError("AWAITS_CONFIRMATION", f"the configuration {row.checksum[:8]} of {row.who} {until}", "config")
 
     async def confirm(self, row: UnconfirmedRow) -> None:
         """Keep the configuration that awaits confirmation.

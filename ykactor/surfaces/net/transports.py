@@ -85,13 +85,16 @@ class Transport(trio.abc.HalfCloseableStream):
 
     def has_unread(self) -> bool:
         """True if the socket has bytes that were not received."""
-        return any(ioctl(self.socket.fileno(), FIONREAD, bytes(4)))
+        number = self.socket.fileno()  # -1: the socket is closed
+        return number >= 0 and any(ioctl(number, FIONREAD, bytes(4)))
 
     # ---- for a peer that sends something, waits for the answer, and only then sends more
 
     async def receive_next(self, max_bytes: int, readable: Readable = trio.lowlevel.wait_readable) -> bytes | bytearray:
-        """Receive some data, but wait before the first look, as nothing is there yet."""
+        """Receive some data, but wait before the first look, as nothing is there yet. Raises as ``receive_some``."""
         while True:
+            if self.socket.fileno() < 0:
+                raise trio.ClosedResourceError("the socket is closed")
             await readable(self.socket)
             try:
                 return os.read(self.socket.fileno(), max_bytes)

@@ -55,8 +55,10 @@ class ConfigUpdates:
         """Carry out a request later.
 
         Raises:
-            ProtocolError: too many requests wait.
+            ProtocolError: too many requests wait, or it does not wait for the confirmation of the configuration in force.
         """
+        if not request.waits_for_confirmation:  # those before it may wait for a day
+            self._gateway.confirmation.check_settled()
         if len(self._waiting) == WAITING_MAX:
             found = f"found {WAITING_MAX} configurations that wait for an earlier one, expected fewer"
             raise ProtocolError("UNAVAILABLE", f"{found}: wait for an Ack", "config")
@@ -88,12 +90,22 @@ class ConfigUpdates:
                     update.outbox.post(error_response(_FAILED, update.request.id))
 
     async def _carry_out(self, update: _Update) -> None:
-        request, outbox = update.request, update.outbox
+        request = update.request
         if request.confirm_within_seconds is not None:
             found = "found a window, expected none: only an operator can confirm a configuration"
             raise ProtocolError("REFUSED", found, "confirmWithinSeconds")
-        if request.waits_for_confirmation:
+        if not request.waits_for_confirmation:
+            return await self._apply(update)
+        while True:
             await self._gateway.confirmation.settled()
+            try:
+                return await self._apply(update)
+            except ProtocolError as error:  # the next window may open before this is read
+                if error.code != "AWAITS_CONFIRMATION":
+                    raise
+
+    async def _apply(self, update: _Update) -> None:
+        request, outbox = update.request, update.outbox
         async with applying_update(self._gateway, self._audit, request, update.caller, outbox.rm_id) as checksum:
             for name in list(self._gateway.partitions):
                 await self._gateway.feed.published(name)

@@ -255,9 +255,11 @@ class WebSocket:
     async def _receive(self, at_s: float | None) -> bytes | bytearray:
         """Wait for data, which gathers until ``at_s`` if that is given; b"" at the end."""
         if at_s is not None:
-            with trio.CancelScope(deadline=at_s) as self._pause:
-                await trio.sleep_forever()
-            self._pause = None
+            try:
+                with trio.CancelScope(deadline=at_s) as self._pause:
+                    await trio.sleep_forever()
+            finally:
+                self._pause = None
             if (data := self._stream.receive_now(_READ_BYTES)) is not None:
                 return data
         return await self._stream.receive_next(_READ_BYTES)

@@ -193,7 +193,7 @@ class UpdateConfigurationRequest(_Request, frozen=True, kw_only=True):
 
     Attributes:
         confirm_within_seconds: for operators: unless it is confirmed in time, the one of before comes back.
-        waits_for_confirmation: for resource managers: False: it is refused at once while another one awaits confirmation.
+        waits_for_confirmation: for resource managers; False if it is to be refused at once while another one awaits confirmation.
     """
 
     config: str = ""
