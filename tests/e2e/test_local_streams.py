@@ -107,6 +107,21 @@ async def test_standard_error_goes_with_standard_output(world: World) -> None:
     assert (world.here / "o").read_text() == "a\nb\nc\n"
 
 
+@pytest.mark.parametrize(
+    ("output", "error", "expected"),
+    [
+        (b"/dev/stdout", b"/dev/stderr", ("a\n", "b\n")),
+        (b"/proc/self/fd/1", b"", ("a\nb\n", "")),
+        (b"/dev/stderr", b"", ("a\nb\n", "a\nb\n")),
+        (b"named", b"/dev/stdout", ("a\nb\n", "a\nb\n")),
+    ],
+)
+async def test_names_of_standard_output(world: World, output: bytes, error: bytes, expected: tuple[str, str]) -> None:
+    """They are files of the attempt, or what the option before has named."""
+    assert await world.ended(world.job("echo a; echo b >&2", streams=Streams(output=output, error=error))) == Ended(0)
+    assert tuple((world.attempt() / name).read_text() for name in ("out", "err")) == expected
+
+
 async def test_who_empties_a_file(world: World) -> None:
     """The first attempt of a task does; retries append, and so do the tasks of an array that write to one file."""
     for name in ("one", "several"):
@@ -125,6 +140,7 @@ async def test_who_empties_a_file(world: World) -> None:
         (Streams(output=b"no/out"), "--output {}/no/out: No such file or directory"),
         (Streams(output=b"/"), "--output /: Is a directory"),
         (Streams(error=b"fifo"), "--error {}/fifo: No such device or address, or nobody reads this FIFO"),
+        (Streams(b"", b"/dev/stderr", b"e"), "--error {}/e: found --output to standard error, expected one file for both"),
         (Streams(input=b"none"), "--input {}/none: No such file or directory"),
         (Streams(input=b"fifo"), "--input {}/fifo: found a directory or a FIFO, expected a file"),
         (Streams(input=b"."), "--input {}/.: found a directory or a FIFO, expected a file"),

@@ -1,7 +1,10 @@
 """``ykactor logs`` prints the output files of tasks."""
 
+import os
+
 import pytest
 
+from ykactor.local.streams import Streams
 from ykactor.surfaces.cli.jobs import output as printed
 from ykactor.surfaces.cli.jobs.output import Output
 
@@ -68,6 +71,35 @@ def link(directory, index, attempt, target):
     """Make the output file of an attempt a link to a file that the job has named."""
     (directory / f"{index}.{attempt}").mkdir()
     (directory / f"{index}.{attempt}" / "out").symlink_to(target)
+
+
+@pytest.mark.parametrize(
+    ("output", "error", "are_named"),
+    [
+        (b"", b"", (False, False)),
+        (b"f", b"", (True, True)),
+        (b"f", b"/dev/stderr", (True, False)),
+        (b"f", b"/dev/stdout", (True, True)),
+        (b"/dev/stdout", b"", (False, False)),
+        (b"/dev/stderr", b"/dev/stdout", (False, False)),
+        (b"", b"f", (False, True)),
+    ],
+)
+def test_what_run_prints(output, error, are_named):
+    """Standard output is no file that the job names, by whatever name."""
+    assert Streams(output=output, error=error).are_named == are_named
+
+
+def test_a_file_is_not_printed_into_itself(tmp_path, capfd):
+    """Otherwise it grows without end; the reason is said once."""
+    write(tmp_path, 3, b"")
+    link(tmp_path, 3, 0, f"/proc/self/fd/{os.dup(1)}")
+    print("one", flush=True)
+    output = Output(tmp_path, 3)
+    output.copy()
+    output.finish()
+    said = "out: found the file to which this command prints, expected another one"
+    assert capfd.readouterr() == ("one\n", f"what the task has written cannot be read: {said}\n")
 
 
 def test_a_file_of_several_attempts_is_printed_once(tmp_path, capfdbinary):

@@ -24,6 +24,7 @@ from ykactor.local.login import Login
 from ykactor.local.model import After, Job
 from ykactor.local.quotas import Quotas, full_disk
 from ykactor.local.serving import Caller
+from ykactor.local.streams import Streams
 from ykactor.local.system import NotSafe, check_files
 from ykactor.local.users import Account, LookupFailed, Users
 from ykactor.wire.sockets import groups
@@ -197,12 +198,16 @@ def test_what_has_ended_counts_no_longer(steps: list[tuple[int, int, int]]) -> N
         assert counted.refusal(job(uid, 9, last=most)).startswith(f"found {taken} tasks of u{uid}")
 
 
-def test_environments_of_a_user_have_a_bound() -> None:
-    """They are kept on the disk of the machine."""
-    counted = Quotas()
-    large = job(1, environ=[b"x=" + b"x" * (quotas.BYTES_EACH - 1000)])
+@pytest.mark.parametrize("field", ["script", "on_end", "directory", "streams", "arguments", "environ"])
+def test_jobs_of_a_user_have_a_bound(monkeypatch: pytest.MonkeyPatch, field: str) -> None:
+    """All of a job is kept on the disk of the machine."""
+    monkeypatch.setattr(quotas, "BYTES_EACH", 5000)
+    counted, text = Quotas(), b"x" * 3000
+    large = job(
+        1, **{field: Streams(error=text) if field == "streams" else [text] if field in ("arguments", "environ") else text}
+    )
     counted.add(large)
-    assert "of arguments, environments and scripts of u1" in counted.refusal(structs.replace(large, id="job-2"))
+    assert "bytes of jobs of u1, expected room for" in counted.refusal(structs.replace(large, id="job-2"))
     assert counted.refusal(job(2, 2)) == ""
 
 

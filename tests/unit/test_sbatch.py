@@ -50,6 +50,7 @@ def converted(options):
         ("-d afterok:12:13,afterany:14_2", "--after job-12:ok --after job-13:ok --after job-14.2:any"),
         ("-d aftercorr:3,afternotok:4", "--after job-3:ok --after job-4:failed"),
         ("-o out/%x_%3a.txt -e err.%A -i in", "--output out/%x_%3a.txt --error err.%A --input in"),
+        ("-a 1-2 -o %j.out -e %%j.%3j -i %j_%a", "--array 1-2 --output %A_%a.out --error %%j.%3A_%a --input %j_%a"),
         ("-D /data", "--chdir /data"),
         ("--export=ALL", ""),
         ("--export=NONE", "--clean-env"),
@@ -93,6 +94,11 @@ def test_a_counterpart(options, words):
 def test_what_has_none(options, lost):
     """The option is named with the reason, and converts to nothing."""
     assert converted(options) == ("", lost)
+
+
+def test_a_wrong_number_of_tasks_leaves_the_cores():
+    """The wrong one is named, and the right option has the words."""
+    assert converted("-n x -c 4") == ("--vcore 4", ["--ntasks=x"])
 
 
 def test_a_type_of_gpus_is_named():

@@ -210,7 +210,8 @@ def _run(order: dict[str, Any], ending: int) -> None:
     os.chdir(_bytes(order["directory"]))
     words = [b"sh", b"-c", _SHELL.encode(), b"sh", *map(_bytes, [order["terminal"], *order["arguments"]])]
     environ = dict(entry.partition(b"=")[::2] for entry in map(_bytes, order["environ"]))
-    _take([*_opened(attempt, order["files"], usual), ending])
+    _take([*usual, ending])
+    _open_files(attempt, order["files"])
     signal.alarm(0)
     _set_limits(order["limits"])
     os.execve("/bin/sh", words, environ)
@@ -227,7 +228,7 @@ def _redirect(attempt: bytes, files: bytes, *arguments: bytes) -> None:
         files: as of an order.
     """
     try:
-        _take(_opened(attempt, json.loads(files), [0, 1, 2]))
+        _open_files(attempt, json.loads(files))
     except (OSError, ValueError) as error:
         with suppress(OSError), open(attempt + b"/exit", "xb") as ending:
             ending.write(_not_started(error))
@@ -240,33 +241,37 @@ def _redirect(attempt: bytes, files: bytes, *arguments: bytes) -> None:
     os.execve("/bin/sh", [b"sh", b"-c", EXECUTE.encode(), b"sh", *arguments], environ)
 
 
-def _opened(attempt: bytes, files: list[tuple[str, bool]], usual: list[int]) -> list[int]:
-    """Standard input, output and error of a command.
+def _open_files(attempt: bytes, files: list[tuple[str, bool]]) -> None:
+    """Make the files that were named standard input, output and error, one after the other, as a shell does.
 
-    Each file for output that is ready gets a link in the directory of the attempt, by which it is found.
+    Each file for output that is ready gets a link in the directory of the attempt, by which it is found. A name such as
+    ``/dev/stdout`` can lead to a file of this directory: that stays.
 
     Args:
         files: the paths that were named for them, "" for none, and whether each is emptied; may be empty.
-        usual: what they are if none was named.
 
     Raises:  OSError, ValueError.
     """
-    found = list(usual)
     for place, (text, is_emptied) in enumerate(files):
         path = _bytes(text)
         if not path:
             continue
         if place == 0:
-            found[0] = _file(b"--input", path, os.O_RDONLY)
+            os.dup2(_file(b"--input", path, os.O_RDONLY), 0)
         elif place == 2 and text == files[1][0]:
-            found[place] = found[place - 1]
+            os.dup2(1, 2)
         else:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | (os.O_TRUNC if is_emptied else 0)
-            found[place] = _file((b"--output", b"--error")[place - 1], path, flags)
+            name, usual = attempt + _NAMES[place - 1], os.fstat(place)
+            opened = _file((b"--output", b"--error")[place - 1], path, flags)
+            if os.path.samestat(os.fstat(opened), usual):
+                continue
+            if place == 2 and os.path.samestat(os.fstat(1), usual):
+                raise ValueError(f"--error {os.fsdecode(path)}: found --output to standard error, expected one file for both")
+            os.dup2(opened, place)
             with suppress(FileNotFoundError):
-                os.unlink(attempt + _NAMES[place - 1])
-            os.symlink(path, attempt + _NAMES[place - 1])
-    return found
+                os.unlink(name)
+            os.symlink(os.readlink(f"/proc/self/fd/{place}"), name)
 
 
 def _file(option: bytes, path: bytes, flags: int) -> int:

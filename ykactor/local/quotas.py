@@ -4,11 +4,12 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from ykactor.local.model import Job
 
-#: Tasks of the unfinished jobs of a user, and bytes of their arguments, environments and scripts.
+#: Tasks of the unfinished jobs of a user, and bytes of all that is kept of these jobs.
 TASKS_EACH = 20_000
 BYTES_EACH = 64 * 2**20
 #: Bytes of the disk that jobs have to leave free, and the share that is enough on a small one.
@@ -57,13 +58,14 @@ class Quotas:
         if amount.tasks + job.count > TASKS_EACH:
             return f"found {amount.tasks} tasks of {job.user}, expected room for {job.count} more of {TASKS_EACH} for each user"
         if amount.size + _size(job) > BYTES_EACH:
-            found = f"{amount.size} bytes of arguments, environments and scripts of {job.user}"
+            found = f"{amount.size} bytes of jobs of {job.user}"
             return f"found {found}, expected room for {_size(job)} more of {BYTES_EACH} for each user"
         return ""
 
 
 def _size(job: Job) -> int:
-    return len(job.script) + sum(len(text) + 1 for texts in (job.arguments, job.environ) for text in texts)
+    """The bytes of a job as it is kept."""
+    return len(msgspec.json.encode(job))
 
 
 def full_disk(directories: Iterable[Path]) -> str:

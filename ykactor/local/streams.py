@@ -8,6 +8,8 @@ from msgspec import Struct
 
 #: Bytes of a path, as many as the kernel takes.
 PATH_MAX = 4095
+#: Those of what a job has without names.
+_STANDARD = b"/dev/stdout", b"/dev/stderr"
 #: What follows a ``%``: a number of digits, and a letter.
 _PATTERN = re.compile(rb"%(\d{0,2})([jAaxuNn%])")
 _LETTERS = "%j or %A (the job), %a (index), %n (attempt), %x (name), %u (user), %N (node) or %%"
@@ -27,7 +29,8 @@ class Streams(Struct, frozen=True, omit_defaults=True):
     @property
     def are_named(self) -> tuple[bool, bool]:
         """True of standard output, and of standard error, if it goes to a file that the job names."""
-        return bool(self.output), bool(self.error or self.output)
+        output = self.output not in (b"", *_STANDARD)
+        return output, output if self.error in (b"", _STANDARD[0]) else self.error != _STANDARD[1]
 
 
 def pattern(text: str) -> bytes:

@@ -149,8 +149,12 @@ _KINDS = {
 }
 
 
+def _is_number(text: str) -> bool:
+    return bool(re.fullmatch(r"[1-9]\d{0,8}", text, re.ASCII))
+
+
 def _number(text: str, what: str = "a whole number above 0") -> int:
-    if not re.fullmatch(r"[1-9]\d{0,8}", text, re.ASCII):
+    if not _is_number(text):
         raise ValueError(f"found {text!r}, expected {what}")
     return int(text)
 
@@ -158,7 +162,7 @@ def _number(text: str, what: str = "a whole number above 0") -> int:
 def _of(options: Mapping[str, Option], name: str) -> int:
     """The number in an option; 1 if it is not there, or wrong, which is said where it is converted."""
     value = options[name].value if name in options else ""
-    return int(value) if re.fullmatch(r"[1-9]\d{0,8}", value, re.ASCII) else 1
+    return int(value) if _is_number(value) else 1
 
 
 def _tasks(options: Mapping[str, Option]) -> int:
@@ -169,7 +173,8 @@ def _cores(option: Option, options: Mapping[str, Option]) -> list[str]:
     """The cores of all tasks of Slurm together: here the script is one task, which starts what they run."""
     _number(option.value)
     tasks, each = _tasks(options), _of(options, "cpus-per-task")
-    if option.name != next(name for name in options if name in _CORES):  # the first of them has the words
+    right = (name for name, given in options.items() if name in _CORES and _is_number(given.value))
+    if option.name != next(right):  # the first of them has the words
         return []
     counted = [f"SLURM_NTASKS={tasks}", f"SLURM_CPUS_PER_TASK={each}"] if tasks > 1 else []
     return ["--vcore", str(tasks * each), *(word for variable in counted for word in ("--env", variable))]
@@ -278,15 +283,16 @@ def _nice(text: str) -> list[str]:
 
 #: The signs of a pattern for a file that mean the same here.
 _PATTERN = re.compile(r"(?:[^%\\]|%\d*[jAaxuN]|%%)*")
+_SIGN = re.compile(r"%\d*[jAaxuN%]")
 
 
-def _file(option: str) -> Callable[[str], list[str]]:
-    def converted(text: str) -> list[str]:
-        if not _PATTERN.fullmatch(text):
-            raise ValueError("expected a pattern with some of %A, %a, %j, %N, %u, %x and %%")
-        return [option, text]
-
-    return converted
+def _file(option: Option, options: Mapping[str, Option]) -> list[str]:
+    """The file of an option. Each task of an array has a ``%j`` of its own in Slurm, and so a file."""
+    if not _PATTERN.fullmatch(option.value):
+        raise ValueError("expected a pattern with some of %A, %a, %j, %N, %u, %x and %%")
+    is_for_each = "array" not in options or any(sign.endswith("a") for sign in _SIGN.findall(option.value))
+    text = option.value if is_for_each else _SIGN.sub(lambda sign: re.sub("j$", "A_%a", sign[0]), option.value)
+    return [f"--{option.name}", text]
 
 
 def _whole(option: str) -> Callable[[str], list[str]]:
@@ -305,9 +311,6 @@ _CONVERSIONS: dict[str, Callable[[str], list[str]]] = {
     "partition": _queue,
     "nodes": _nodes,
     "dependency": _dependency,
-    "output": _file("--output"),
-    "error": _file("--error"),
-    "input": _file("--input"),
     "chdir": _whole("--chdir"),
     "export": _export,
     "begin": _begin,
@@ -318,6 +321,7 @@ _CONVERSIONS: dict[str, Callable[[str], list[str]]] = {
 #: Those that mean something only together with others.
 _TOGETHER: dict[str, Callable[[Option, Mapping[str, Option]], list[str]]] = {
     **dict.fromkeys(_CORES, _cores),
+    **dict.fromkeys(("output", "error", "input"), _file),
     "mem-per-cpu": lambda option, options: _memory(option.value, _tasks(options) * _of(options, "cpus-per-task")),
     "gpus-per-task": lambda option, options: _gpus(option.value, _tasks(options)),
 }

@@ -131,7 +131,7 @@ class _File:
             is_whole: whether nothing more comes, and so a line without an end is one too.
         """
         try:
-            descriptor = open_linked(self._path)
+            descriptor = _opened(self._path)
         except FileNotFoundError:
             return
         except Unreadable as reason:  # the job has replaced its own output, or it is in no file
@@ -162,6 +162,18 @@ class _File:
 
     def _marked(self, lines: bytes) -> bytes:
         return self._mark + lines.removesuffix(b"\n").replace(b"\n", b"\n" + self._mark) + b"\n"
+
+
+def _opened(path: Path) -> int | None:
+    """The descriptor of ``open_linked``. What this command prints to a file that it reads would never end.
+
+    Raises:  FileNotFoundError, Unreadable.
+    """
+    descriptor = open_linked(path)
+    if descriptor is not None and any(os.path.samestat(os.fstat(descriptor), os.fstat(own)) for own in (1, 2)):
+        os.close(descriptor)
+        raise Unreadable(f"{path.name}: found the file to which this command prints, expected another one")
+    return descriptor
 
 
 def _lines(chunk: bytes, is_whole: bool) -> bytes:
