@@ -36,7 +36,9 @@ def write_samples(directory: Path) -> tuple[int, str, str]:
 
 
 def files_below(directory: Path) -> dict[str, bytes]:
-    return {path.relative_to(directory).as_posix(): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    """The files of a directory, but for the bytecode that Python leaves there."""
+    files = (path for path in directory.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {path.relative_to(directory).as_posix(): path.read_bytes() for path in files}
 
 
 def classes_of(name: str) -> list[type]:
@@ -45,12 +47,7 @@ def classes_of(name: str) -> list[type]:
     return [each for each in vars(module).values() if isinstance(each, type) and each.__module__ == name]
 
 
-SAMPLES = {
-    f"{name}/{path}": content
-    for name in DIRECTORIES
-    for path, content in files_below(ROOT / name).items()
-    if "__pycache__" not in path
-}
+SAMPLES = {f"{name}/{path}": content for name in DIRECTORIES for path, content in files_below(ROOT / name).items()}
 
 
 # ---- the command
@@ -98,7 +95,8 @@ def test_bytecode_is_no_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         path.write_text(name)
     monkeypatch.setattr(samples, "samples_root", lambda: tmp_path / "root")
     assert write_samples(tmp_path / "to")[0] == 0
-    assert files_below(tmp_path / "to").keys() == {"config/examples/a.py", "systemd/b.service"}
+    written = {path.relative_to(tmp_path / "to").as_posix() for path in (tmp_path / "to").rglob("*") if path.is_file()}
+    assert written == {"config/examples/a.py", "systemd/b.service"}
 
 
 # ---- the distribution
