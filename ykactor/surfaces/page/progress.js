@@ -6,7 +6,7 @@ import { reasonOf } from "./reasons.js";
 /** @import { ApplicationStatus } from "./messages" */
 
 /**
- * The state of a job, as the REST API has it.
+ * The state of a job; here placeholders count as tasks, in the REST API they do not.
  * @param {Partial<ApplicationStatus>} entry
  */
 export function jobState({ outcome, state, finishedTime, allocations = {} }) {
