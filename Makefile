@@ -59,7 +59,7 @@ types: $(VENV)/.ready
 
 # The types need one core for a while; the tests begin on the other.
 test:
-	@echo "Style, types and all tests: about four minutes on two cores."
+	@echo "Style, types and all tests: about six minutes on two cores."
 	$(MAKE) --no-print-directory style
 	$(MAKE) --no-print-directory --jobs 2 types tests
 
